@@ -62,12 +62,12 @@ void check_adam(Fixture& f) {
   const auto refused = [&](const Options& options) {
     return id_of([&] { Adam(f.context, {{.parameters = f.parameters}}, options); });
   };
-  CHECK(refused(Options{.beta1 = 0, .beta2 = 0, .epsilon = 0}) == "no error");
+  CHECK(refused(Options{.beta1 = 0, .beta2 = 0}) == "no error");
   for (const double beta : {-0.5, 1.0, 1.5, nan}) {
     CHECK(refused(Options{.beta1 = beta}) == "operator.value");
     CHECK(refused(Options{.beta2 = beta}) == "operator.value");
   }
-  for (const double epsilon : {-1.0, nan, HUGE_VAL})
+  for (const double epsilon : {-1.0, 0.0, 1e-60, nan, HUGE_VAL})
     CHECK(refused(Options{.epsilon = epsilon}) == "operator.value");
 }
 
@@ -88,7 +88,9 @@ TEST_CASE("settings that would make weights NaN are refused", "[unit][optim]") {
   CHECK(f.refused_groups({{.parameters = f.parameters, .rate_factor = infinite}}) ==
         "operator.value");
   CHECK(message_of([&] { optim::AdamW(f.context, f.parameters, 0.0f, {.beta1 = 1.5}); }) ==
-        "Optimizer: beta1 is 1.500000, wanted 0 to below 1 [operator.value]");
+        "Optimizer: beta1 is 1.5, wanted 0 to below 1 [operator.value]");
+  CHECK(message_of([&] { optim::AdamW(f.context, f.parameters, 0.0f, {.epsilon = 1e-60}); }) ==
+        "Optimizer: epsilon is 1e-60, wanted a finite number above 0 in fp32 [operator.value]");
 }
 
 TEST_CASE("weights and states draw by one mapping", "[unit][optim]") {

@@ -7,7 +7,9 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
+#include <vector>
 
 using namespace soma;
 using optim::Decay;
@@ -96,12 +98,48 @@ TEST_CASE("a rate that falls where evaluations do not improve", "[unit][optim]")
   CHECK(after(std::nan("")) == 0);  // worse than anything
   CHECK(after(1) == 0);             // the best so far
   CHECK(after(0.5) == 0);
-  CHECK(after(1) == 0);     // equal: neither better nor worse
-  CHECK(after(0.75) == 1);  // the second that is worse
+  CHECK(after(1) == 1);  // equal: the second without an improvement
   CHECK(after(0.75) == 1);
   CHECK(after(2) == 1);
   CHECK(after(1.5) == 1);
   CHECK(after(std::nan("")) == 2);
+}
+
+TEST_CASE("a plateau may be flat, or wiggle below the threshold", "[unit][optim]") {
+  // The reductions after each value.
+  const auto reductions = [](const std::vector<double>& values, double threshold) {
+    optim::Plateau plateau;
+    std::vector<std::uint64_t> made;
+    for (const double value : values) {
+      plateau.add(value, 2, threshold);
+      made.push_back(plateau.reductions);
+    }
+    return made;
+  };
+  using Made = std::vector<std::uint64_t>;
+  CHECK(Schedule{}.threshold == 1e-4);
+  for (const double value : {0.85, -0.85, 0.0})
+    CHECK(reductions(std::vector<double>(7, value), 1e-4) == Made{0, 0, 1, 1, 2, 2, 3});
+  // 2^-20 more each time is an improvement of none by the threshold of 2^-13, and of all by 0.
+  std::vector<double> rising(7), falling(7);
+  for (std::size_t i = 0; i < rising.size(); ++i) {
+    rising[i] = 1 + 0x1p-20 * static_cast<double>(i);
+    falling[i] = -1 + 0x1p-20 * static_cast<double>(i);  // scores of a loss
+  }
+  for (const std::vector<double>& values : {rising, falling}) {
+    CHECK(reductions(values, 0x1p-13) == Made{0, 0, 1, 1, 2, 2, 3});
+    CHECK(reductions(values, 0) == Made(7, 0));
+  }
+  // An improvement is one against the best, not against the value before; the threshold itself is
+  // none. 1 + 2^-13 is exact.
+  CHECK(reductions({1, 1 + 0x1p-14, 1 + 0x1.8p-13, 1 + 0x1.8p-13}, 0x1p-13) == Made{0, 0, 0, 0});
+  CHECK(reductions({1, 1 + 0x1p-13, 1 + 0x1p-13, 1 + 0x1p-12}, 0x1p-13) == Made{0, 0, 1, 1});
+  CHECK(reductions({-1, -1 + 0x1p-13, -1 + 0x1p-13}, 0x1p-13) == Made{0, 0, 1});
+  CHECK(reductions({-1, -1 + 0x1p-12, -1 + 0x1p-12}, 0x1p-13) == Made{0, 0, 0});
+  // From a loss that is infinite, every number is an improvement.
+  const double infinity = std::numeric_limits<double>::infinity();
+  CHECK(reductions({-infinity, -infinity, -5, -4, -4, -4}, 1e-4) == Made{0, 0, 0, 0, 0, 1});
+  CHECK(reductions({infinity, infinity, infinity}, 1e-4) == Made{0, 0, 1});
 }
 
 TEST_CASE("a schedule's numbers have their ranges", "[unit][optim]") {
@@ -110,10 +148,12 @@ TEST_CASE("a schedule's numbers have their ranges", "[unit][optim]") {
   };
   CHECK(refused({}) == "Schedule: rate is none, wanted the learning rate [operator.value]");
   CHECK(refused({.rate = -1}) ==
-        "Schedule: rate is -1.000000, wanted a finite number from 0 [operator.value]");
+        "Schedule: rate is -1, wanted a finite number from 0 [operator.value]");
   CHECK(refused({.rate = 1, .final_ratio = 2}).find("final_ratio is 2") != std::string::npos);
   CHECK(refused({.rate = 1, .every = 0}).find("every is 0") != std::string::npos);
   CHECK(refused({.rate = 1, .factor = 0}).find("factor is 0") != std::string::npos);
   CHECK(refused({.rate = 1, .factor = std::nan("")}).find("factor is ") != std::string::npos);
   CHECK(refused({.rate = 1, .patience = 0}).find("patience is 0") != std::string::npos);
+  CHECK(refused({.rate = 1, .threshold = -1e-4}).find("threshold is ") != std::string::npos);
+  CHECK(refused({.rate = 1, .threshold = std::nan("")}).find("threshold is ") != std::string::npos);
 }

@@ -56,9 +56,9 @@ TEST_CASE("dense gradients: in the tree, with what is left to do, addend by adde
           reducer.receive(a, {numbers(context, {rank == 0 ? 0x1p24f : 1.0f, -0.0f}), {}});
           Gradient rounded{numbers(context, {0x1p-9f}), {}};
           rounded.factor = 3;
-          rounded.stored = DType::bf16;
           if (rank == 0) rounded.values.mutable_data<float>()[0] = 1;
           reducer.receive(b, rounded);
+          reducer.complete(b, DType::bf16);
           reducer.receive(a, {numbers(context, {1, 0}), {}});
           reducer.finish();
           require(list_of<float>(a.gradient().values) == std::vector<float>{0x1p24f + 6, 0},
@@ -72,6 +72,26 @@ TEST_CASE("dense gradients: in the tree, with what is left to do, addend by adde
       });
 }
 
+TEST_CASE("a sum is rounded after its last addend, not before", "[unit]") {
+  for (const bool overlap : {false, true})
+    on_ranks(2, [&](Context& context, Communicator& communicator) {
+      const Var a = Var::parameter(context, Tensor::zeros(context, Shape{1, 2}));
+      GradientReducer reducer(context, communicator, {.bucket_bytes = 1, .overlap = overlap});
+      const auto give = [&](float value) {
+        reducer.receive(a, {Tensor::full(context, Shape{1, 2}, value), {}});
+      };
+      // 2 + 2^-7 is 2 in bf16, and so would be all of it; 2 + 2^-6 is a number of bf16.
+      give(1);
+      give(0x1p-8f);
+      give(0x1p-8f);
+      reducer.complete(a, DType::bf16);
+      reducer.finish();
+      const Tensor& sum = a.gradient().values;
+      require(sum.dtype() == DType::bf16, "type of the sum");
+      require(static_cast<float>(sum.data<soma::bf16>()[1]) == 2.015625f, "sum");
+    });
+}
+
 TEST_CASE("a summed bucket is given away before the end", "[unit]") {
   on_ranks(1, [](Context& context, Communicator& communicator) {
     const std::size_t count = 1 << 16, parameters = 32;
@@ -81,9 +101,8 @@ TEST_CASE("a summed bucket is given away before the end", "[unit]") {
       weights.push_back(Var::parameter(context, Tensor::zeros(context, Shape{count})));
     const std::size_t before = context.memory_use().peak_bytes;
     for (const Var& weight : weights) {
-      Gradient addend{Tensor::full(context, Shape{count}, 1.0f), {}};
-      addend.stored = DType::bf16;
-      reducer.receive(weight, std::move(addend));
+      reducer.receive(weight, {Tensor::full(context, Shape{count}, 1.0f), {}});
+      reducer.complete(weight, DType::bf16);
       require(weight.gradient().values.dtype() == DType::bf16, "type of the stored sum");
     }
     // All in bf16, and a few of them in fp32.
@@ -144,7 +163,13 @@ TEST_CASE("a gradient that was rounded already is refused", "[unit]") {
       run_ranks(Transport::threads, 1, [&](Communicator& communicator, Heap&) {
         GradientReducer reducer(context, communicator);
         const Var a = Var::parameter(context, Tensor::zeros(context, Shape{2}));
-        reducer.receive(a, {Tensor::zeros(context, Shape{2}, DType::bf16), {}});
+        // A narrow type alone loses nothing.
+        reducer.receive(a, {Tensor::full(context, Shape{2}, soma::bf16(3.0f)), {}});
+        reducer.finish();
+        require(list_of<float>(a.gradient().values) == std::vector<float>{3, 3}, "widened");
+        Gradient rounded{Tensor::zeros(context, Shape{2}), {}};
+        rounded.rounded = true;
+        reducer.receive(a, std::move(rounded));
       });
   CHECK(messages.front().find("[parallel.gradient]") != std::string::npos);
 }

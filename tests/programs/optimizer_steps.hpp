@@ -155,7 +155,7 @@ inline soma::AdamSetting adam_setting(const StepCase& c) {
   if (c.numbers != Numbers::ordinary)
     setting = {.beta1 = 0.5f,
                .beta2 = 0.5f,
-               .epsilon = 0,
+               .epsilon = 0x1p-149f,
                .one_minus_beta1 = 0.5f,
                .one_minus_beta2 = 0.5f,
                .decay_factor = 0.5f,
@@ -177,7 +177,7 @@ inline soma::LambSetting lamb_setting(const StepCase& c) {
     setting = {.rate = 0.125f,
                .beta1 = 0.5f,
                .beta2 = 0.5f,
-               .epsilon = 0,
+               .epsilon = 0x1p-149f,
                .weight_decay = 0.5f,
                .one_minus_beta1 = 0.5f,
                .one_minus_beta2 = 0.5f};

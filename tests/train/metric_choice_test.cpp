@@ -107,15 +107,29 @@ TEST_CASE("an evaluation that equals the best is no worsening", "[unit]") {
   CHECK(outcome.best == std::vector<bool>{true, false, false, false});
   CHECK(outcome.report.stopped_early);
   CHECK(run_scripted({1, 1, 1, 1, 1, 1}, options).evaluated_at.size() == 6);
+  // A threshold of the schedule is none of this patience.
+  TrainerOptions plateau = options;
+  plateau.schedule = {.decay = optim::Decay::plateau, .threshold = 0.5};
+  CHECK(run_scripted({1, 1.1, 1, 1.2, 1, 1.3}, plateau).evaluated_at.size() == 6);
   CHECK(run_scripted({1, 0.5, 2, 1.5, 1.25, 7}, options).evaluated_at.size() == 5);
 }
 
 TEST_CASE("a plateau schedule reduces the rate by the chosen metric", "[unit]") {
-  const Outcome outcome = run_scripted(
-      {1, 0.5, 0.5, 2, 1, 1},
-      {.learning_rate = 0.5, .schedule = {.decay = optim::Decay::plateau, .factor = 0.5}});
-  CHECK(outcome.rates ==
-        std::vector<double>{0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.25, 0.25, 0.25});
+  const auto rates = [](const std::vector<double>& script, double threshold) {
+    return run_scripted(script, {.learning_rate = 0.5,
+                                 .schedule = {.decay = optim::Decay::plateau,
+                                              .factor = 0.5,
+                                              .threshold = threshold}})
+        .rates;
+  };
+  using Rates = std::vector<double>;
+  const Rates third{0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.25};
+  CHECK(rates({1, 0.5, 0.5, 2, 1}, 1e-4) == third);
+  // A metric that stays where it is, and one that rises by less than the threshold.
+  const Rates flat{0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.25, 0.125, 0.125};
+  CHECK(rates({1, 1, 1, 1, 1, 1}, 1e-4) == flat);
+  CHECK(rates({1, 1.001, 1.002, 1.003, 1.004, 1.005}, 0.01) == flat);
+  CHECK(rates({1, 1.001, 1.002, 1.003, 1.004, 1.005}, 0) == Rates(12, 0.5));
   auto context = make_context();
   SmallModel small(context);
   data::TokenSource source(context, token_lists(32), batching());

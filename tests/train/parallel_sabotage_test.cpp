@@ -75,8 +75,7 @@ std::uint64_t of_ranks(const Precision& precision, int ranks, Sabotage sabotage)
       SmallModel small(context);
       const Parameters& parameters = small.task.parameters();
       PrecisionState state(context, precision, 5);
-      if (sabotage != Sabotage::rounding)
-        state.use_parts(sabotage == Sabotage::maxima ? GlobalMaximum{} : others.maximum());
+      state.use_parts(sabotage == Sabotage::maxima ? GlobalMaximum{} : others.maximum());
       const data::Batch batch = batch_of(context);
       const data::Batch part = part_for(context, batch, rank, ranks, sabotage);
       TapeOptions options{.seed = 5, .activations = state.activations(), .precision = &state};
@@ -91,21 +90,23 @@ std::uint64_t of_ranks(const Precision& precision, int ranks, Sabotage sabotage)
         norm = optim::gradient_norm(context, parameters);
         clear_gradients(parameters);
       }
-      // Rounded before the sum: what the reducer refuses, so widened behind its back.
-      struct Widening final : GradientReceiver {
-        Widening(Context& own, GradientReceiver& next) : context(own), target(next) {}
+      // Rounds before the sum, which the reducer cannot know.
+      struct Rounding final : GradientReceiver {
+        Rounding(Context& own, GradientReceiver& next) : context(own), target(next) {}
         void receive(const Var& parameter, Gradient addend) override {
-          if (addend.values.dtype() != DType::fp32) {
-            addend.stored = addend.values.dtype();
-            addend.values = run(context, *context.built_in().cast,
-                                CastSetting{.dtype = DType::fp32}, {addend.values})[0];
-          }
+          for (const DType type : {DType::bf16, DType::fp32})
+            addend.values = run(context, *context.built_in().cast, CastSetting{.dtype = type},
+                                {addend.values})[0];
           target.receive(parameter, std::move(addend));
+        }
+        void complete(const Var& parameter, DType type) override {
+          target.complete(parameter, type);
         }
         Context& context;
         GradientReceiver& target;
-      } widening(context, *others.receiver());
-      options.receiver = &widening;
+      } rounding(context, *others.receiver());
+      options.receiver = others.receiver();
+      if (sabotage == Sabotage::rounding) options.receiver = &rounding;
       Tape tape(context, options);
       tape.backward(small.task.forward(tape, part).loss, weight);
       others.finish_gradients();

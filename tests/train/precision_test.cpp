@@ -145,6 +145,27 @@ TEST_CASE("the scale of the loss goes on where it was", "[unit]") {
   CHECK(checkpoint.progress.count("loss_scale_good_steps") == 12);
 }
 
+TEST_CASE("a checkpoint with a scale that would poison the loss is refused", "[unit]") {
+  auto context = make_context();
+  MemoryStore store(context);
+  TrainerOptions options = options_of(Precision::fp16());
+  options.checkpoints = &store;
+  options.max_steps = 2;
+  train_bits(context, options);
+  Checkpoint checkpoint;
+  REQUIRE(store.load_latest(context, checkpoint));
+  options.resume = true;
+  options.max_steps = 3;
+  for (const double scale : {std::nan(""), 0.0, -1.0, HUGE_VAL}) {
+    checkpoint.progress.set("loss_scale", scale);
+    store.save(2, checkpoint);
+    INFO(scale);
+    CHECK(message_of([&] {
+            train_bits(context, options);
+          }).find("LossScaler::restore: scale is ") == 0);
+  }
+}
+
 TEST_CASE("a run with another precision is refused by name", "[unit]") {
   auto context = make_context();
   MemoryStore store(context);

@@ -22,6 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -179,6 +180,10 @@ struct CustomOperator {
   std::size_t inputs = 1, optional_inputs = 0;
   std::size_t outputs = 1;  // the first is the result; others may hold notes for the gradient
 
+  // Says which outputs have the rows of a batch, and where. nullptr: the first output has them in
+  // the dimension of the first input that has a batch, if the sizes agree; an operator that sums
+  // over rows, or moves them, needs a rule.
+  void (*batch)(const BatchCall&) = nullptr;
   // Sizes and types of the outputs. Required if `host` exists and does not allocate its outputs.
   On<ShapeCall> shape = nullptr;
   // Writes all elements of the outputs.
@@ -230,15 +235,17 @@ Var run_composed(const CustomOperator<A>& custom, Tape& tape, std::span<const Va
   return result.is_leaf() ? tape.apply(tape.operators().of(Unary::copy), {}, {result}) : result;
 }
 
+// Inputs with a gradient: leaves for results, and parameters where gradients are sums.
 HeapVector<Var> composed_inputs(Tape& tape, std::span<const Tensor> tensors,
-                                const Sequences& sequences, std::span<const bool> wanted);
+                                std::span<const Sequences> batches, std::span<const bool> wanted,
+                                std::span<const std::optional<DType>> sums = {});
 
 template <class A>
 void composed_host(const OperatorCall& call) {
   const CustomOperator<A>& custom = custom_of<A>(call.state);
   const auto host = [&](const OperatorCall& given) {
     Tape tape(given.context, {.record = false, .training = false});
-    const HeapVector<Var> inputs = composed_inputs(tape, given.inputs, given.sequences, {});
+    const HeapVector<Var> inputs = composed_inputs(tape, given.inputs, given.batches, {});
     const Var result = run_composed(custom, tape, inputs, given.attributes);
     if (result.defined()) given.outputs[0] = result.value();  // else run() names the missing output
   };
@@ -255,7 +262,7 @@ void composed_gradient(const GradientCall& call) {
   const auto gradient = [&](const GradientCall& given) {
     Tape tape(given.context, {.training = false});
     const HeapVector<Var> inputs =
-        composed_inputs(tape, given.inputs, given.sequences, given.wanted);
+        composed_inputs(tape, given.inputs, given.batches, given.wanted, given.sums);
     const Var result = run_composed(custom, tape, inputs, given.attributes);
     if (result.requires_gradient()) tape.backward(result, given.output_gradients[0]);
     for (std::size_t i = 0; i < inputs.size(); ++i)
@@ -281,8 +288,11 @@ OperatorFunction<A> register_operator(OperatorRegistry& registry, std::string_vi
                   .keeps_outputs = custom.keeps_outputs,
                   .writes_inputs = custom.writes_inputs,
                   .allocates_outputs = custom.allocates_outputs,
+                  .wants_batches = custom.compose != nullptr,
+                  .batch = custom.batch,
                   .program = custom.program,
                   .samples = custom.samples,
+                  .wide_gradients = !custom.as_given,
                   .state = state.get()};
   if (custom.shape != nullptr)
     record.shape = [](const ShapeCall& call) {

@@ -22,7 +22,8 @@ inline constexpr Operator recompute_operator{.name = "recompute",
                                              .min_inputs = 0,
                                              .max_inputs = most_inputs,
                                              .keeps_inputs = ~std::uint32_t{0},
-                                             .gradient = [](const GradientCall&) {}};
+                                             .gradient = [](const GradientCall&) {},
+                                             .wide_gradients = true};
 
 }  // namespace detail
 
@@ -58,14 +59,18 @@ Var recompute(Tape& tape, std::span<const Var> inputs, Function function) {
   Heap& heap = tape.context().heap();
   const auto again = Shared<Again>::make(heap, std::move(function));
   again->sequences.reserve(inputs.size());
-  for (const Var& input : inputs)
+  again->of_batch.reserve(inputs.size());
+  for (const Var& input : inputs) {
     again->sequences.push_back(input.defined() ? input.sequences() : Sequences());
+    again->of_batch.push_back(Tape::is_of_batch(input));
+  }
   if (latest.serves(value.value())) {
     latest.number -= applied;
     again->replay = std::move(latest);
   }
-  const Var result = tape.make_result(value.value(), value.sequences(), true, 0);
-  tape.append(detail::recompute_operator, {}, {}, inputs, {value.value()}, again);
+  const bool of_batch = Tape::is_of_batch(value);
+  const Var result = tape.make_result(value.value(), value.sequences(), of_batch, true, 0);
+  tape.append(detail::recompute_operator, {}, {}, inputs, {value.value()}, again, of_batch);
   return result;
 }
 

@@ -27,6 +27,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -61,7 +62,9 @@ class Tape {
   Var input(Tensor value, Sequences sequences = {});
   // The value without its history.
   Var detach(const Var& var);
-  // The same variable, with rows that form other sequences: for operators that change their number.
+  // The same variable, with the rows of a batch at the place that the sequences name: for operators
+  // that change their number, or whose record does not say where they are. Error
+  // operator.sequences: the variable does not have these rows there.
   Var with_sequences(Var var, Sequences sequences);
 
   // Stops recording as long as the returned object lives.
@@ -69,8 +72,8 @@ class Tape {
   // Errors of operators name `layer` as long as the returned object lives. Modules call it.
   detail::WithinLayer within(std::string_view layer);
 
-  // Applies an operator, and records it if an input has a gradient. The result takes the sequences
-  // of the first input that has some. Errors autograd.foreign_tape (an input is the result of
+  // Applies an operator, and records it if an input has a gradient. Its record says which results
+  // have the batch of the inputs, and where (Operator::batch). Errors autograd.foreign_tape (an input is the result of
   // another tape), autograd.freed (an input from before backward or reset),
   // autograd.not_differentiable (before the operator runs), and the operator's.
   VarOutputs apply_all(const Operator& op, const Attributes& attributes,
@@ -99,6 +102,15 @@ class Tape {
     Shared<Var::State> leaf;
     std::size_t slot = 0;
     bool wanted = false;
+    bool sum = false;  // over the batch: see GradientCall::sum_type
+  };
+
+  // A parameter whose complete gradient is stored in a narrower type.
+  struct Narrow {
+    Shared<Var::State> leaf{};
+    DType type = DType::fp32;
+    std::size_t first = 0;  // the first node that uses it: the last that gives it a gradient
+    std::size_t uses = 1;
   };
 
   using Replay = detail::Replay;
@@ -107,23 +119,35 @@ class Tape {
   // attention for programs without it.)
   struct Recompute : Counted {
     using Run = Var (*)(Recompute& self, Tape& tape, std::span<const Var> inputs);
-    Recompute(Heap& heap, Run function) : Counted(heap), run(function), sequences(heap) {}
+    Recompute(Heap& heap, Run function)
+        : Counted(heap), run(function), sequences(heap), of_batch(heap) {}
     virtual ~Recompute() = default;
     Run run;
     HeapVector<Sequences> sequences;  // the sequences of the inputs
+    HeapVector<bool> of_batch;        // Var::State::of_batch of the inputs
     Replay replay;
   };
 
   struct Node {
     const Operator* op;
     Attributes attributes;
-    Sequences sequences;
+    Sequences sequences, output_sequences;
+    HeapVector<Sequences> batches;  // of each input, if the operator wants them
+    bool sums;                      // its results are of parameters alone
     std::size_t first_slot;  // for the gradients of the outputs
     std::size_t inputs;
     Tensors tensors;  // inputs, then outputs: whole where the operator keeps them, else outlines
     HeapVector<std::uint64_t> versions;
     HeapVector<Target> targets;
     Shared<Recompute> recompute;
+    // Everything is widened to fp32.
+    bool is_wide() const { return sums && op->wide_gradients; }
+  };
+
+  // The gradients of a node's outputs, in the types of the outputs, or in fp32.
+  struct Given {
+    std::array<Tensor, max_outputs> gradients{};
+    bool any = false, rounded = false;
   };
 
   struct Finish {  // a recording is differentiated once, even if backward fails
@@ -140,13 +164,40 @@ class Tape {
   void check_finite(std::string_view name, std::string_view way, std::span<const Tensor> tensors);
 
   // Output `index` of the node that is about to be appended. An unrecorded output is a constant.
-  Var make_result(Tensor value, Sequences sequences, bool record, std::size_t index);
+  Var make_result(Tensor value, Sequences sequences, bool of_batch, bool record, std::size_t index);
 
   void append(const Operator& op, const Attributes& attributes, const Sequences& sequences,
-              std::span<const Var> inputs, const Outputs& outputs, Shared<Recompute> recompute);
+              std::span<const Var> inputs, const Outputs& outputs, Shared<Recompute> recompute,
+              bool of_batch, const Sequences& output_sequences = {},
+              std::span<const Sequences> batches = {});
 
-  // Takes the gradients of a node's outputs and adds its inputs' gradients to their destinations.
+  static bool any_batch(std::span<const Var> inputs);
+  // The number of the input that has the batch of a call: of those that are read as rows, if the
+  // operator reads rows. inputs.size(): none has one, or it lies outside of the rows.
+  static std::size_t batch_input(const Operator& op, std::span<const Var> inputs);
+  // The batch with a row for each row that the operator reads.
+  Sequences batch_of_rows(const Operator& op, const Var& input);
+  // Applies an operator that reads rows to inputs whose batch is not in front.
+  VarOutputs apply_in_batch_order(const Operator& op, const Attributes& attributes,
+                                  std::span<const Var> inputs, const Var& rows);
+
+  static bool is_of_batch(const Var& var);
+  // Notes that the node that is recorded next uses a parameter.
+  void note_use(const Var& input);
+  // narrow_.size(): not noted.
+  std::size_t index_of_narrow(const Var::State* leaf) const;
+  // Completes the gradients of parameters that no node before this one uses.
+  void complete(std::size_t node);
+  Tensor in_type(const Tensor& tensor, DType type);
+  // The type in which an operator is asked for the gradient of an input: narrower than fp32 only if
+  // this gradient is the whole sum of a parameter.
+  std::optional<DType> sum_type(const Target& target) const;
+
+  Given take_gradients(const Node& node);
+  // Takes the gradients of a node's outputs and gives its inputs' gradients to their destinations.
   void differentiate(Node& node);
+  // Adds the gradient of an input to those that its destination has.
+  void give(const Node& node, std::size_t input, Gradient gradient);
 
   // Runs the function again on a tape of its own, from its inputs, and differentiates that.
   // Gradients are added one by one to those already there: the same sums in the same order as
@@ -161,6 +212,7 @@ class Tape {
   TapeOptions options_;
   HeapVector<Node> nodes_;
   HeapVector<Gradient> slots_;  // gradients of results, while backward runs
+  HeapVector<Narrow> narrow_;   // in the order of their first nodes
   std::uint64_t recording_;
   int paused_ = 0;
   std::string_view layer_{};  // the layer that errors name
@@ -170,6 +222,8 @@ class Tape {
   std::uint64_t differentiable_ = 0;  // those with a gradient in an input
   Replay* latest_ = nullptr;          // the place where recompute() notes operators' outputs
   const Replay* replay_ = nullptr;    // while recompute() runs its function again
+  Sequences rows_of_, rows_;          // the latest batch_of_rows(): of this batch, with its result
+  const Tape* outer_ = nullptr;       // the tape whose last node this one runs again
 };
 
 }  // namespace SOMA_NAMESPACE

@@ -39,7 +39,8 @@ class Var {
   Var() = default;  // defined() is false: an omitted input
 
   // parameter(): a leaf with a gradient; constant(): a leaf without. `sequences` describes how its
-  // rows form a batch; results computed from the leaf inherit the sequences.
+  // rows form a batch, and where the rows are (Sequences::place); results computed from the leaf
+  // inherit them. Error operator.sequences: the tensor does not have these rows there.
   static Var parameter(Context& context, Tensor value);
   static Var constant(Context& context, Tensor value, Sequences sequences = {});
   static Var constant(Context& context, const Ragged& ragged);
@@ -52,6 +53,7 @@ class Var {
   // Defined variables only, as for all members below. Error tensor.undefined.
   const Tensor& value() const;
   const Shape& shape() const;
+  // The batch, with the place of its rows in this variable; not defined(): the variable has none.
   const Sequences& sequences() const;
   bool is_leaf() const;
   // The context in which the variable was made.
@@ -79,7 +81,10 @@ class Var {
     Tensor value;
     Sequences sequences;
     bool requires_gradient = false;
-    bool stands_in = false;         // true: replaces a result while recompute() runs its function
+    bool stands_in = false;  // true: replaces a result while recompute() runs its function
+    // True: computed from the rows of a batch. A result of parameters alone is not, so its gradient
+    // is a sum over the batch, as a parameter's is.
+    bool of_batch = false;
     Gradient gradient;              // only a leaf has one
     const void* tape = nullptr;     // the tape that made the result; nullptr: a leaf
     const Context* home = nullptr;  // the context, which counts recordings
@@ -99,12 +104,19 @@ class Var {
   Shared<State> state_;
 };
 
+// Rounds the complete gradient of a parameter to the type in which it is stored. Does nothing if
+// there is no gradient, or if it has that type.
+void round_gradient(Context& context, const Var& parameter, DType type);
+
 // Receives every term that backward would add to parameters' gradients, in backward's order
 // (TapeOptions::receiver). A receiver adds the terms itself, for sums over more than this tape.
 class GradientReceiver {
  public:
   virtual ~GradientReceiver() = default;
   virtual void receive(const Var& parameter, Gradient addend) = 0;
+  // All terms of this backward have come: the receiver rounds their sum to `type` (round_gradient).
+  // Only for parameters with a type below fp32 (ProductFormats::gradient_type).
+  virtual void complete(const Var& /*parameter*/, DType /*type*/) {}
 
  protected:
   GradientReceiver() = default;

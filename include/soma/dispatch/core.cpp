@@ -53,11 +53,13 @@
 #include <soma/ops/choose/impl/settings.ipp>
 #include <soma/ops/element/impl/settings.ipp>
 #include <soma/ops/image/impl/settings.ipp>
+#include <soma/ops/impl/batch.ipp>
 #include <soma/ops/impl/built_in.ipp>
 #include <soma/ops/impl/checks.ipp>
 #include <soma/ops/impl/elementwise.ipp>
 #include <soma/ops/impl/fields.ipp>
 #include <soma/ops/impl/graph_log.ipp>
+#include <soma/ops/impl/number_range.ipp>
 #include <soma/ops/impl/operator.ipp>
 #include <soma/ops/impl/plain_call.ipp>
 #include <soma/ops/impl/profiler.ipp>

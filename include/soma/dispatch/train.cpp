@@ -34,6 +34,7 @@
 #include <soma/train/impl/identity.ipp>
 #include <soma/train/impl/loop.ipp>
 #include <soma/train/impl/many_ranks.ipp>
+#include <soma/train/impl/options.ipp>
 #include <soma/train/impl/pipeline_options.ipp>
 #include <soma/train/impl/progress.ipp>
 #include <soma/train/impl/ranks.ipp>

@@ -238,6 +238,7 @@ SOMA_INLINE int PluginRegistrar::add(const soma_registrar* registrar,
                   .shape = &plugin_shape,
                   .host = &plugin_host,
                   .gradient = op->gradient == nullptr ? nullptr : &plugin_gradient,
+                  .wide_gradients = (op->flags & SOMA_AS_GIVEN) == 0,
                   .state = state.get()};
   self.operators.push_back({record, std::move(state)});
   return 0;

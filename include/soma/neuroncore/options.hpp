@@ -20,7 +20,7 @@ enum class SumOrder : std::uint8_t {
 
 // The order in which the Vector engine adds along the free dimensions.
 enum class ReduceOrder : std::uint8_t {
-  lanes,      // 16 logical lanes that meet pairwise, as the host's reductions
+  lanes,      // 16 logical lanes that meet pairwise, as 1,024 elements of the host's reductions
   ascending,  // one by one
 };
 

@@ -14,20 +14,24 @@ namespace SOMA_NAMESPACE::nn {
 
 struct BatchNormOptions {
   float epsilon = 1e-5f;
-  float momentum = 0.1f;  // share of the new batch in running statistics
+  float momentum = 0.1f;  // share of the new batch in running statistics, 0 to 1
 };
+void fields(FieldVisitor& visitor, BatchNormOptions& options);
 
 // Normalises the channels of x [N, channels, ...]. Training uses the mean and variance of the whole
 // batch, over all ranks that share it; otherwise the running statistics are used. The running
 // statistics advance once for each batch that a training tape records (a recomputed part is
-// recorded once), in the order of the batches. They are parameters without gradients, so that
-// checkpoints contain them and no optimizer changes them.
+// recorded once), in the order of the batches: running = (1 - momentum) running + momentum now. A
+// channel whose mean or variance is not finite gives NaN, and its running statistics stay as they
+// are. They are parameters without gradients, so that checkpoints contain them and no optimizer
+// changes them.
 //
 // Several ranks give the same bits as one process. A pipeline with several micro-batches refuses
 // this layer.
 class BatchNorm {
  public:
   BatchNorm() = default;
+  // Error operator.value: an epsilon that is not above 0, a momentum that is not 0 to 1.
   BatchNorm(const Scope& scope, std::size_t channels, const BatchNormOptions& norm_options = {});
   // Errors tensor.shape, operator.value (a channel with a single element in training).
   Var operator()(Tape& tape, const Var& x) const;

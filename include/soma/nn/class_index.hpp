@@ -23,6 +23,7 @@ struct ClassIndexOptions {
   std::size_t codes = 0;  // codes of a table, 1 to 5: 8^codes buckets. 0: class_index_codes()
   std::uint64_t seed = 0;
 };
+void fields(FieldVisitor& visitor, ClassIndexOptions& options);
 
 // The most codes, from 1 to 5, that leave 64 classes or more in a bucket: a bucket that is too full
 // returns too many far classes, and one that is too empty misses near classes.

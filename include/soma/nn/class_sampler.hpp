@@ -46,6 +46,7 @@ struct SamplerOptions {
   std::uint64_t refresh_every = 50;
   ClassIndexOptions index{};
 };
+void fields(FieldVisitor& visitor, SamplerOptions& options);
 
 // A function of classes, width of the rows, and memory for the index. Measured on synthetic data
 // (docs/sparse_training.md): below 20,000 classes the exact loss is as fast; beyond, uniform

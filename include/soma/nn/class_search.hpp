@@ -47,6 +47,7 @@ struct ClassSearchOptions {
   std::size_t head = 2048;        // classes with the longest rows, candidates of every query
   std::size_t candidates = 4096;  // at most, `head` included
 };
+void fields(FieldVisitor& visitor, ClassSearchOptions& options);
 
 class ClassSearch {
  public:

@@ -23,6 +23,7 @@ struct Conv1dOptions {
   std::size_t stride = 1, pad = 0;  // zeros on each side
   bool bias = true;
 };
+void fields(FieldVisitor& visitor, Conv1dOptions& options);
 
 // Signals [N, in, L] to [N, out, L'] with L' = (L + 2 pad - kernel) / stride + 1, computed as
 // images with one row.
@@ -45,6 +46,7 @@ struct ConvTranspose2dOptions {
   TransposedSetting setting{};
   bool bias = true;
 };
+void fields(FieldVisitor& visitor, ConvTranspose2dOptions& options);
 
 // Images [N, in, H, W] to [N, out, H', W'] with H' = (H - 1) stride - 2 pad + kernel + extra.
 class ConvTranspose2d {

@@ -19,6 +19,7 @@ struct LinearOptions {
   std::optional<float> standard_deviation{};
   bool edge = false;  // the first or the last layer of a model (nn/product_site.hpp)
 };
+void fields(FieldVisitor& visitor, LinearOptions& options);
 
 // [..., in] to [..., out].
 class Linear {
@@ -48,6 +49,7 @@ class Embedding {
 class LayerNorm {
  public:
   LayerNorm() = default;
+  // Error operator.value: an epsilon that is not above 0.
   LayerNorm(const Scope& scope, std::size_t width, float norm_epsilon = 1e-5f);
   Var operator()(Tape& tape, const Var& x) const;
   void collect(Collector& collector) const;
@@ -60,8 +62,8 @@ class LayerNorm {
 class Dropout {
  public:
   Dropout() = default;
-  Dropout(const Scope& scope, float drop_probability)
-      : probability(drop_probability), stream(scope.stream("dropout")) {}
+  // Error random.probability: a probability that is not 0 to below 1.
+  Dropout(const Scope& scope, float drop_probability);
   Var operator()(Tape& tape, const Var& x) const;
   // For operators that fuse dropout.
   DropoutSetting setting(const Tape& tape) const;
@@ -75,6 +77,7 @@ struct Conv2dOptions {
   ConvolutionSetting setting{};
   bool bias = true;
 };
+void fields(FieldVisitor& visitor, Conv2dOptions& options);
 
 // Images [N, in, H, W] to [N, out, H', W'], kernel x kernel.
 class Conv2d {

@@ -18,6 +18,7 @@ namespace SOMA_NAMESPACE::nn {
 class RmsNorm {
  public:
   RmsNorm() = default;
+  // Error operator.value: an epsilon that is not above 0.
   RmsNorm(const Scope& scope, std::size_t width, float norm_epsilon = 1e-5f);
   Var operator()(Tape& tape, const Var& x) const;
   void collect(Collector& collector) const;
@@ -34,7 +35,8 @@ class RmsNorm {
 class GroupNorm {
  public:
   GroupNorm() = default;
-  // Error operator.value: the number of channels is no multiple of the number of groups.
+  // Error operator.value: the number of channels is no multiple of the number of groups, or an
+  // epsilon that is not above 0.
   GroupNorm(const Scope& scope, std::size_t group_count, std::size_t channels,
             float norm_epsilon = 1e-5f);
   // Error tensor.shape.

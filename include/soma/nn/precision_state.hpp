@@ -3,6 +3,7 @@
 // operands, the amax history of delayed scales, and statistics on demand. A tape that has one
 // (TapeOptions::precision) multiplies in these formats.
 
+#include <soma/autograd/parameter.hpp>
 #include <soma/numeric/precision_text.hpp>
 #include <soma/ops/product_formats.hpp>
 #include <soma/state/state_dict.hpp>
@@ -32,9 +33,9 @@ class PrecisionState final : public ProductFormats {
   PrecisionState(const PrecisionState&) = delete;
   PrecisionState& operator=(const PrecisionState&) = delete;
 
-  // Every batch is a part of a batch that several ranks share: gradients of weights stay fp32 until
-  // the ranks have added them (LinearFormats::part), and maxima are over all ranks. Call it before
-  // the first use.
+  // Every batch is a part of a batch that several ranks share: gradients of weights are multiplied
+  // by scales when the ranks have added them (LinearFormats::part), and maxima are over all ranks.
+  // Call it before the first use.
   void use_parts(const GlobalMaximum& maximum);
 
   // The storage type of hidden states: TapeOptions::activations.
@@ -42,6 +43,15 @@ class PrecisionState final : public ProductFormats {
 
   // A layer's formats are made on first use.
   SOMA_INLINE LinearFormats* formats(std::string_view path, bool edge) override;
+
+  // The role weight_gradients for matrices, else fp32. While a step gathers several backward
+  // passes, their sums stay fp32.
+  SOMA_INLINE DType gradient_type(const Shape& parameter) const override;
+  // True: backward passes that follow are added to one another, until round_gradients() rounds
+  // their sums.
+  void gather_gradients(bool several) { gathers_ = several; }
+  // Rounds the sums of a step that has gathered several backward passes.
+  void round_gradients(const Parameters& parameters);
 
   // Call it after each step of the optimizer: adds the step's maxima to the history of delayed
   // scales.
@@ -100,7 +110,7 @@ class PrecisionState final : public ProductFormats {
   Precision precision_;
   std::uint64_t seed_;
   bool plain_ = true, collects_ = false;
-  bool part_ = false, plain_everywhere_ = false;
+  bool part_ = false, gathers_ = false;
   bool began_ = false;  // true: all layers of a step are known, or come with a loaded state
   GlobalMaximum maximum_{};
   std::map<std::string, Layer, std::less<>> layers_{};

@@ -27,6 +27,7 @@ struct RecurrentOptions {
   bool bidirectional = false;  // the second direction's columns stand behind the first one's
   float dropout = 0;           // on the rows between layers
 };
+void fields(FieldVisitor& visitor, RecurrentOptions& options);
 
 struct RecurrentResult {
   Var rows;  // [rows, H], or [rows, 2 H] of both directions

@@ -29,6 +29,7 @@ struct TransformerOptions {
   // keys. The width of a head must then be even.
   float rotary_base = 0;
 };
+void fields(FieldVisitor& visitor, TransformerOptions& options);
 
 // Queries, keys and values of all heads come from one matrix product: weight is [3 C, C], queries
 // first. With `queries_apart`, queries have a weight of their own, so that they can be computed for

@@ -58,6 +58,8 @@ class Attributes {
   bool lists_fields() const { return type_ == nullptr || type_->fields != nullptr; }
   // Shows the fields to a visitor, which may change them. Does nothing if lists_fields() is false.
   void visit(FieldVisitor& visitor);
+  // Error operator.value, or the id of a field's range: a field is outside of its range.
+  void check(std::string_view operation) const;
 
  private:
   struct Type {
@@ -117,19 +119,43 @@ struct OperatorCall {
   const Attributes& attributes;
   std::span<const Tensor> inputs;
   std::span<Tensor> outputs;
-  // The division of the inputs' rows into sequences and shards; not defined() if unknown.
+  // The batch of the first input that has one, with its place in that input; not defined() if
+  // unknown. Operators with batch_inputs get a row for each of their rows.
   const Sequences& sequences;
   const void* state = nullptr;  // Operator::state
+  // The batch of each input, if Operator::wants_batches and one has some; else empty.
+  std::span<const Sequences> batches{};
+};
+
+// The arguments of a batch rule: each input and its batch, and the outputs. The rule sets the batch
+// of outputs that have one: the rows that it stands for, and their place in the output.
+struct BatchCall {
+  Context& context;
+  const Attributes& attributes;
+  std::span<const Tensor> inputs;
+  std::span<const Sequences> batches;  // not defined(): the input has none
+  std::span<const Tensor> outputs;
+  std::span<Sequences> results;
+
+  // The first input that has a batch; there is one.
+  std::size_t first() const;
+};
+
+// The rows of an operator: sums over a batch and random draws follow them.
+enum class RowDimensions : std::uint8_t {
+  first,         // each element of the first dimension is a row
+  all_but_last,  // each element of all dimensions but the last
+  all,           // each element
 };
 
 // The gradient of a tensor: of the same shape, or only for the rows that were touched.
 struct Gradient {
   Tensor values;
   Tensor rows;  // int64, ascending, each once; not defined(): all rows
-  // For a part of a batch (LinearFormats::part): the remaining steps for the sum of all parts. The
-  // sum is multiplied by `factor`, then rounded to type `stored`; not set: no rounding.
+  // For a part of a batch (LinearFormats::part): what the sum of all parts is multiplied by.
   float factor = 1;
-  std::optional<DType> stored{};
+  // A sum over some rows of a batch that was rounded below fp32 before the other rows were added.
+  bool rounded = false;
   // If a rank keeps the gradient of some rows only: values, and the numbers in `rows`, count from
   // this row.
   std::size_t first_row = 0;
@@ -151,6 +177,17 @@ struct GradientCall {
   std::span<const bool> wanted;  // for each input
   std::span<Gradient> input_gradients;
   const void* state = nullptr;  // Operator::state
+  // The batch of the first output, with its place in it; not defined() if it has none.
+  Sequences output_sequences{};
+  std::span<const Sequences> batches{};  // as OperatorCall::batches
+  // The types of gradients that are sums over a batch, see sum_type(). May be empty.
+  std::span<const std::optional<DType>> sums{};
+
+  // Set where the gradient of an input is a sum over the batch: that of a parameter, or of a result
+  // of parameters alone. Such a sum is made in fp32 and rounded once: to fp32, or to a narrower
+  // type where it is the whole sum of a step. Not set: the gradient of hidden states, which may
+  // have any floating type.
+  std::optional<DType> sum_type(std::size_t input) const;
 };
 
 // The work of a call of the accelerator's processors.
@@ -185,6 +222,18 @@ struct Operator {
   // `host` is composed of other operators, which a device runs one by one.
   bool composite = false;
 
+  // Bit i: input i is read as rows, as `row_dimensions` says. The tape brings a batch of such
+  // inputs to the front, and its result back; `sequences` of a call then has a row for each row of
+  // the operator. A batch outside of the rows is none to the operator. 0: the operator takes a
+  // batch wherever it is.
+  std::uint32_t batch_inputs = 0;
+  RowDimensions row_dimensions = RowDimensions::all_but_last;
+  // True: calls have OperatorCall::batches.
+  bool wants_batches = false;
+
+  // What becomes of the batch; called if an input has one. nullptr: the first output has it in the
+  // same dimension, if that dimension has the same size there.
+  void (*batch)(const BatchCall&) = nullptr;
   void (*shape)(const ShapeCall&) = nullptr;
   void (*host)(const OperatorCall&) = nullptr;
   // The same as one instruction of the accelerator's general-purpose processors; nullptr: not such
@@ -193,6 +242,10 @@ struct Operator {
   const Program* program = nullptr;
   void (*gradient)(const GradientCall&) = nullptr;  // nullptr: has none
   OperatorSamples (*samples)() = nullptr;
+  // True: `gradient` also takes inputs, outputs and output gradients that were widened to fp32, and
+  // then makes fp32. Gradients that are sums over a batch (GradientCall::sum_type) pass only such
+  // operators without another rounding. False: tensors have the types that forward had.
+  bool wide_gradients = false;
   // True: soma::testing has samples for this name (testing/samples.hpp).
   bool built_in_samples = false;
   // The multiplications and additions of a call's matrix products, for profiles; nullptr: none.

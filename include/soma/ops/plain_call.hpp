@@ -47,7 +47,8 @@ void with_plain_tensors(const OperatorCall& call, std::uint32_t writes_inputs,
                      ? call.outputs[i]
                      : Tensor::empty(context, call.outputs[i].shape(), DType::fp32);
   function(OperatorCall{context, call.attributes, inputs,
-                        std::span(outputs).first(call.outputs.size()), call.sequences, call.state});
+                        std::span(outputs).first(call.outputs.size()), call.sequences, call.state,
+                        call.batches});
   for (std::size_t i = 0; i < call.outputs.size(); ++i) {
     const bool rounded = !is_plain(call.outputs[i]) && outputs[i].defined() &&
                          outputs[i].dtype() == DType::fp32 &&
@@ -64,25 +65,18 @@ void with_plain_tensors(const OperatorCall& call, std::uint32_t writes_inputs,
           call.inputs[i]);
 }
 
-// The same for a gradient: it reads plain tensors, and its results are rounded to the types of the
-// inputs.
+// The same for a gradient: it reads plain tensors, and its results stay in fp32. A tape rounds them
+// where they are read.
 template <class Function>
 void with_plain_tensors(const GradientCall& call, Function&& function) {
   Context& context = call.context;
-  if (all_plain(call.inputs) && all_plain(call.outputs) && all_plain(call.output_gradients)) {
-    function(call);
-  } else {
-    const PlainTensors inputs(context, call.inputs), outputs(context, call.outputs),
-        output_gradients(context, call.output_gradients);
-    function(GradientCall{context, call.attributes, inputs, outputs, output_gradients,
-                          call.sequences, call.wanted, call.input_gradients, call.state});
-  }
-  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-    Tensor& values = call.input_gradients[i].values;
-    const DType wanted = call.inputs[i].dtype();
-    if (values.defined() && is_floating(wanted) && values.dtype() != wanted)
-      values = in_type(context, values, wanted);
-  }
+  if (all_plain(call.inputs) && all_plain(call.outputs) && all_plain(call.output_gradients))
+    return function(call);
+  const PlainTensors inputs(context, call.inputs), outputs(context, call.outputs),
+      output_gradients(context, call.output_gradients);
+  function(GradientCall{context, call.attributes, inputs, outputs, output_gradients, call.sequences,
+                        call.wanted, call.input_gradients, call.state, call.output_sequences,
+                        call.batches, call.sums});
 }
 
 }  // namespace SOMA_NAMESPACE::detail

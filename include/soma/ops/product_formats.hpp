@@ -44,10 +44,9 @@ struct LinearFormats {
   // header-only program without a precision compiles none of it.
   const Operator* product = nullptr;
   LinearOperand x{}, weight{}, gradient{};
-  std::optional<DType> input_gradient{};               // none: the input's type
-  std::optional<DType> weight_gradient = DType::fp32;  // none: the output gradient's type
-  // The batch is a part of a larger one: weight gradients stay unrounded fp32 sums, and carry their
-  // remaining steps (Gradient::stored).
+  std::optional<DType> input_gradient{};  // none: the input's type
+  // The batch is a part of a larger one: weight gradients stay sums of stored numbers, and carry
+  // the factor for the sum of all parts (Gradient::factor).
   bool part = false;
   Accumulation accumulation{};
   GlobalMaximum maximum{};
@@ -72,6 +71,9 @@ class ProductFormats {
   // numbers. `edge`: true for the first and the last layer of a model, which most recipes do not
   // convert.
   virtual LinearFormats* formats(std::string_view layer, bool edge) = 0;
+  // The type in which the complete gradient of a parameter of that shape is stored: sums over
+  // shards, uses, micro-batches, ranks and the batches of a step are fp32, and are rounded once.
+  virtual DType gradient_type(const Shape& /*parameter*/) const { return DType::fp32; }
 
  protected:
   ProductFormats() = default;

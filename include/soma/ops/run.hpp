@@ -20,8 +20,8 @@ namespace detail {
 std::string input_name(std::size_t index);
 std::string output_name(std::size_t index);
 
-// The shape rule's outputs; empty if the operator needs no shape rule. Error operator.outputs: the
-// rule leaves an output out.
+// The shape rule's outputs; empty if the operator needs no shape rule. Errors of
+// Attributes::check(); operator.outputs: the rule leaves an output out.
 std::array<TensorSpec, max_outputs> output_specs(const Operator& op, const Attributes& attributes,
                                                  std::span<const Tensor> inputs,
                                                  const Sequences& sequences);
@@ -37,7 +37,8 @@ void check_outputs(const Operator& op, std::span<const Tensor> outputs,
 // operator.inputs (their number), operator.outputs and the operator's own; nothing is written
 // before the shape rule has passed.
 Outputs run(Context& context, const Operator& op, const Attributes& attributes,
-            std::span<const Tensor> inputs, const Sequences& sequences = {});
+            std::span<const Tensor> inputs, const Sequences& sequences = {},
+            std::span<const Sequences> batches = {});
 
 Outputs run(Context& context, const Operator& op, const Attributes& attributes,
             std::initializer_list<Tensor> inputs, const Sequences& sequences = {});

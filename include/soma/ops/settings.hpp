@@ -1,5 +1,7 @@
 #pragma once
-// The settings of the built-in operators: the arguments of a call beside tensors.
+// The settings of the built-in operators: the arguments of a call beside tensors. Each number has
+// its range in the function fields() of its struct; run() refuses others. Scales that are computed
+// from tensors may have any value: what was not finite in the tensors shows in the result.
 
 #include <soma/kernels/element/args.hpp>
 #include <soma/kernels/loss/args.hpp>

@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,19 +38,25 @@ MatrixTarget target(const Tensor& tensor);
 Tensor plain_fp32(Context& context, const Tensor& tensor);
 const float* floats(const Tensor& tensor);
 
-// The cuts of a sum over rows: at the shards of the sequences, else evenly into the default number
-// of parts.
+// The cuts of a sum over rows: at the shards of the batch, else evenly into the default number of
+// parts.
 class RowSegments {
  public:
-  RowSegments(const Sequences& sequences, std::size_t rows);
+  // `rows` are those of the batch, each followed by as many inner rows as there are. Error
+  // operator.sequences: they are not.
+  RowSegments(const Sequences& batch, std::size_t rows);
   RowSegments(const RowSegments&) = delete;
   RowSegments& operator=(const RowSegments&) = delete;
   const Segments& get() const { return segments_; }
 
  private:
-  std::array<std::size_t, default_shards + 1> even_{};
+  std::array<std::size_t, max_shards + 1> own_;  // as many as there are cuts
   Segments segments_;
 };
+
+// The indices of rows for random draws (Sequences::row_indices); nullptr without a batch. Error
+// operator.sequences: the batch does not have a row for each.
+const std::uint64_t* draw_rows(const Sequences& batch, std::size_t rows);
 
 }  // namespace SOMA_NAMESPACE::detail
 

@@ -22,6 +22,7 @@ struct AdafactorOptions {
   Rounding weight_rounding{};  // for parameters that are not fp32
   std::uint64_t seed = 0;      // for stochastic rounding
 };
+void fields(FieldVisitor& visitor, AdafactorOptions& options);
 
 // States are fp32: a parameter [..., R, C] has R + C numbers for each matrix.
 class Adafactor final : public Optimizer {

@@ -26,6 +26,7 @@ struct AdamWOptions {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
   StepStorage storage{};
 };
+void fields(FieldVisitor& visitor, AdamWOptions& options);
 
 namespace detail {
 

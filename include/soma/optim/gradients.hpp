@@ -97,7 +97,8 @@ double gradient_norm(Context& context, const Parameters& parameters);
 // The factor for the gradients that limits their norm to `limit`: limit / (norm + 1e-6) if the norm
 // exceeds the limit, else 1. Pass the factor to the optimizer's step, which applies it as it reads
 // gradients. The factor is 0 for an infinite norm and NaN for a NaN norm, so a step with it would
-// show in the weights. To skip such a step, test std::isfinite(norm) first.
+// show in the weights. To skip such a step, test std::isfinite(norm) first. Error operator.value: a
+// limit that is NaN or below 0.
 float clipping_factor(double norm, double limit);
 
 bool gradients_finite(Context& context, const Parameters& parameters);

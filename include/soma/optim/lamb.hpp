@@ -14,6 +14,7 @@ struct LambOptions {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6;
   StepStorage storage{};
 };
+void fields(FieldVisitor& visitor, LambOptions& options);
 
 class Lamb final : public Optimizer {
  public:

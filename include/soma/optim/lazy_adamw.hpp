@@ -28,6 +28,7 @@ namespace SOMA_NAMESPACE::optim {
 struct LazyAdamWOptions {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
 };
+void fields(FieldVisitor& visitor, LazyAdamWOptions& options);
 
 class LazyAdamW final : public Optimizer {
  public:

@@ -7,17 +7,22 @@
 
 #include <cstdint>
 
+namespace SOMA_NAMESPACE {
+class FieldVisitor;  // ops/fields.hpp
+}
+
 namespace SOMA_NAMESPACE::optim {
 
 struct LossScalerOptions {
-  float initial = 65536, smallest = 1, largest = 16777216;  // powers of two
-  std::uint32_t growth_interval = 2000;
+  float initial = 65536, smallest = 1, largest = 16777216;  // powers of two, 2^-126 to 2^126
+  std::uint32_t growth_interval = 2000;                     // at least 1
 };
+void fields(FieldVisitor& visitor, LossScalerOptions& options);
 
 class LossScaler {
  public:
-  explicit LossScaler(const LossScalerOptions& options = {})
-      : options_(options), scale_(options.initial) {}
+  // Error operator.value: a number out of its range, or a smallest scale above the largest.
+  explicit LossScaler(const LossScalerOptions& options = {});
 
   // scale() is for Tape::backward, inverse() for Step::gradient_factor.
   float scale() const { return scale_; }
@@ -26,6 +31,7 @@ class LossScaler {
   const LossScalerOptions& options() const { return options_; }
   // The state that a resumed run continues from.
   std::uint64_t good_steps() const { return good_steps_; }
+  // Error operator.value: a scale out of its range; nothing changes then.
   void restore(float scale, std::uint64_t good_steps);
 
   // Call it after backward; `finite`: all gradients were finite. Returns true if the step should be
@@ -35,7 +41,7 @@ class LossScaler {
  private:
   LossScalerOptions options_;
   float scale_;
-  std::uint32_t good_steps_ = 0;
+  std::uint64_t good_steps_ = 0;
 };
 
 }  // namespace SOMA_NAMESPACE::optim

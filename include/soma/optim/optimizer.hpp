@@ -28,6 +28,7 @@ struct Group {
   float weight_decay = 0;
   float rate_factor = 1;  // multiplies the optimizer's learning rate
 };
+void fields(FieldVisitor& visitor, Group& group);
 
 // Two groups: the parameters that decays(parameter) chooses with weight decay, the others without.
 template <class Decays>
@@ -64,6 +65,7 @@ struct Step {
   // pipeline may have no parameters. Else a step without any gradient is refused.
   bool may_be_empty = false;
 };
+void fields(FieldVisitor& visitor, Step& step);
 
 namespace detail {
 
@@ -82,12 +84,6 @@ struct Slot {
   // A view of the rows that are stepped here.
   Tensor rows_of(const Tensor& tensor) const;
 };
-
-// Settings out of their range would turn weights into NaN. Error operator.value.
-void check_setting(bool in_range, std::string_view name, double value, std::string_view wanted);
-void check_beta(std::string_view name, double beta);
-void check_not_negative(std::string_view name, double value);
-void check_finite(std::string_view name, double value);
 
 // A variable, or some of its rows, that is listed twice would take two steps at once.
 void check_new(const std::vector<Slot>& before, const Parameter& parameter);

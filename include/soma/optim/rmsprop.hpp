@@ -27,6 +27,7 @@ struct RmsPropOptions {
   float momentum = 0;
   StepStorage storage{};
 };
+void fields(FieldVisitor& visitor, RmsPropOptions& options);
 
 class RmsProp final : public Optimizer {
  public:
@@ -53,6 +54,7 @@ struct AdagradOptions {
   float initial_square = 0;  // the first value of the sums of squares
   StepStorage storage{};
 };
+void fields(FieldVisitor& visitor, AdagradOptions& options);
 
 class Adagrad final : public Optimizer {
  public:

@@ -73,8 +73,9 @@ class RowSgd final : public RowOptimizer {
 };
 
 struct RowAdagradOptions {
-  double epsilon = 1e-10;
+  double epsilon = 1e-10;  // at least 2^-100
 };
+void fields(FieldVisitor& visitor, RowAdagradOptions& options);
 
 // Adagrad (Duchi, Hazan and Singer 2011) with one sum of squares for each row, of the means of the
 // squares of its gradients: w -= rate * g / (sqrt(sum) + epsilon). The state is 4 bytes a row.
@@ -98,6 +99,7 @@ class RowAdagrad final : public RowOptimizer {
 struct RowAdamOptions {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
 };
+void fields(FieldVisitor& visitor, RowAdamOptions& options);
 
 // Adam (arXiv 1412.6980) over touched rows: moments of other rows do not decay, and the bias
 // corrections are those of the step's number. So a row that is touched rarely keeps old moments

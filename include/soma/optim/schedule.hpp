@@ -11,6 +11,10 @@
 #include <string>
 #include <string_view>
 
+namespace SOMA_NAMESPACE {
+class FieldVisitor;  // ops/fields.hpp
+}
+
 namespace SOMA_NAMESPACE::optim {
 
 // How the learning rate falls after the warm-up. t is the number of steps since the warm-up, and n
@@ -38,6 +42,9 @@ struct Schedule {
   std::uint64_t every = 1;     // steps; step, exponential
   double factor = 0.1;         // step, exponential, plateau
   std::uint64_t patience = 2;  // plateau: evaluations without improvement before a reduction
+  // plateau: an evaluation improves on the best if it is better by more than this share of the
+  // best's size; 0: if it is better at all.
+  double threshold = 1e-4;
 
   // True if a run of another length has other learning rates from its first step on.
   bool depends_on_steps() const { return decay == Decay::linear || decay == Decay::cosine; }
@@ -50,17 +57,19 @@ struct Schedule {
   // The learning rate of step 0, 1 ...; `reductions`: those of Plateau so far. Errors of check().
   double operator()(std::uint64_t step, std::uint64_t reductions = 0) const;
 };
+void fields(FieldVisitor& visitor, Schedule& schedule);
 
-// The memory of a plateau schedule over evaluations. A value that equals the best is neither an
-// improvement nor a worsening.
+// The memory of a plateau schedule over evaluations. Every evaluation that is no improvement counts
+// against its patience, one that equals the best as well: a plateau may be flat.
 struct Plateau {
-  double best = 0;
+  double best = 0;  // of the last improvement
   bool known = false;
-  std::uint64_t worse = 0;       // evaluations since the best, or since the last reduction
+  std::uint64_t worse = 0;       // evaluations since the last improvement or reduction
   std::uint64_t reductions = 0;  // reductions of the learning rate so far
 
-  // The value of an evaluation; higher is better. NaN is worse than anything.
-  void add(double value, std::uint64_t patience);
+  // The value of an evaluation; higher is better. It is an improvement if it exceeds the best by
+  // more than `threshold` times the best's absolute value; the first value always is, NaN never.
+  void add(double value, std::uint64_t patience, double threshold = Schedule{}.threshold);
 };
 
 }  // namespace SOMA_NAMESPACE::optim

@@ -14,6 +14,7 @@ struct SgdOptions {
   bool nesterov = false;
   StepStorage storage{};
 };
+void fields(FieldVisitor& visitor, SgdOptions& options);
 
 class Sgd final : public Optimizer {
  public:

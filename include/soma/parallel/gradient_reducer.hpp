@@ -3,15 +3,16 @@
 //
 // Each rank differentiates its own shards of a batch. The tape passes the terms of parameters'
 // gradients to this object (TapeOptions::receiver), addend by addend, in the same order on all
-// ranks. An addend is summed over the ranks in the fixed tree of the shards, rounded to its type
-// once, and only then added to the parameter. One rank with all shards does exactly the same, even
-// if a parameter is used several times or a step gathers several batches.
+// ranks. An addend is summed over the ranks in the fixed tree of the shards, in fp32, and only then
+// added to the parameter. The parameter's sum is rounded once, after its last addend (complete()).
+// One rank with all shards does exactly the same, even if a parameter is used several times or a
+// step gathers several batches.
 //
 // Dense addends are collected in buckets, in the order in which backward makes them. A full bucket
 // starts as soon as few enough are in transit, and advances whenever the next addend comes; nothing
-// waits before finish(). Once a bucket is summed, its gradients are rounded and passed to their
-// parameters, and its memory is free again: gradients with a narrower storage type take fp32 memory
-// only while they are in transit. Sparse addends (embeddings, the last that backward makes) are
+// waits before finish(). Once a bucket is summed, its gradients are passed to their parameters, and
+// its memory is free again: gradients with a narrower storage type take fp32 memory only until
+// their last addend. Sparse addends (embeddings, the last that backward makes) are
 // summed in finish(): first the lists of rows, then the values on the union of all ranks' rows.
 // Sparse addends, and later ones, stay until then: so call finish() after each batch.
 //
@@ -33,6 +34,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -64,6 +66,7 @@ class GradientReducer final : public GradientReceiver {
   // Errors parallel.gradient (an addend that was rounded before the ranks' sums were added), and
   // those of Communicator.
   SOMA_INLINE void receive(const Var& parameter, Gradient addend) override;
+  SOMA_INLINE void complete(const Var& parameter, DType type) override;
   // Rounding uses new draws for each step.
   void begin_step(std::uint64_t step);
 
@@ -83,7 +86,7 @@ class GradientReducer final : public GradientReceiver {
     Var parameter;
     RowPartition rows;
     float factor = 1;
-    DType stored = DType::fp32;
+    std::optional<DType> complete{};    // the last addend: the sum is rounded to this type
     std::size_t bucket = 0, begin = 0;  // where the gradient's sums are
     Gradient sparse{};
   };

@@ -21,8 +21,8 @@
 namespace SOMA_NAMESPACE {
 
 // Each addend of a parameter is summed by itself and goes to the next receiver when the last
-// micro-batch's addend has come; that receiver adds replicas, rounds, and passes the sum to the
-// parameter. Every micro-batch must have the same addends in the same order. Memory: for each
+// micro-batch's addend has come; that receiver adds replicas, passes the sum to the parameter, and
+// rounds it. Every micro-batch must have the same addends in the same order. Memory: for each
 // addend at most log2 of the micro-batches.
 class MicrobatchSums final : public GradientReceiver {
  public:
@@ -37,6 +37,7 @@ class MicrobatchSums final : public GradientReceiver {
 
   // Errors parallel.gradient, and those of the next receiver.
   SOMA_INLINE void receive(const Var& parameter, Gradient addend) override;
+  SOMA_INLINE void complete(const Var& parameter, DType type) override;
 
  private:
   struct Entry {

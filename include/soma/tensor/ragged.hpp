@@ -33,8 +33,21 @@ struct SequencesOptions {
   std::span<const std::size_t> used{};
 };
 
-// The division of a batch's rows into sequences, and of rows and sequences into shards. Immutable;
-// copies share.
+// Where a tensor has the rows of a batch: dimension `dimension` has `outer` times all rows, and of
+// each row `inner` elements side by side. [rows, C] has them in dimension 0, [T, B, C] in dimension
+// 1; reshaped to [T * B, C], dimension 0 has T (outer) times the rows.
+struct BatchPlace {
+  std::size_t dimension = 0, outer = 1, inner = 1;
+
+  // True if the elements of a row, and the rows, lie one behind the other.
+  bool leads() const { return dimension == 0 && outer == 1; }
+  // True if each row of the tensor is a row of the batch.
+  bool rows_only() const { return leads() && inner == 1; }
+  friend bool operator==(const BatchPlace&, const BatchPlace&) = default;
+};
+
+// The division of a batch's rows into sequences, and of rows and sequences into shards, and the
+// place of these rows in a tensor. Immutable; copies share.
 class Sequences {
  public:
   // No sequences: defined() is false.
@@ -55,14 +68,30 @@ class Sequences {
   Sequences summary(Context& context) const;
 
   // Each row becomes a sequence of `length` rows, with the same shards: for a batch [B, T, C] whose
-  // first dimension these rows are. Errors ragged.ordinals (sequences that do not have exactly one
-  // row), random.index_range.
+  // first dimension these rows are. With inner rows in this dimension ([B * H, T, C]) each of them
+  // becomes one, with the ordinal of its row times their number plus its own. Errors
+  // ragged.ordinals (sequences that do not have exactly one row), random.index_range.
   Sequences lengthened(Context& context, std::size_t length) const;
+
+  // Each row becomes `inner` rows of the same sequence, with the same shards: row i of position p
+  // has position p * inner + i. For operators that read a tensor of more dimensions as rows. Errors
+  // base.size_overflow, random.index_range.
+  Sequences with_inner_rows(Context& context, std::size_t inner) const;
 
   // `shard_count` shards (a power of two) from `first` on, as sequences of their own, with the same
   // borders and the ordinals of the whole batch. The part may hold no sequence. Error
   // ragged.shards.
   Sequences part(Context& context, std::size_t first, std::size_t shard_count) const;
+
+  // The same rows in another place of a tensor.
+  Sequences at(const BatchPlace& place) const;
+  const BatchPlace& place() const { return place_; }
+  // True if the tensor has all rows in their place.
+  bool fits(const Tensor& tensor) const;
+  // True if both are one batch, at any place.
+  bool same_batch(const Sequences& other) const;
+  // True if these are the summary of `batch`.
+  bool summarizes(const Sequences& batch) const;
 
   bool defined() const { return data_ != nullptr; }
   // Defined sequences only, as for all members below. Error tensor.undefined.
@@ -99,6 +128,7 @@ class Sequences {
     HeapVector<std::uint64_t> ordinals, row_indices;
     HeapVector<std::size_t> row_bounds, sequence_bounds;
     HeapVector<std::size_t> used;  // of padded sequences, one each
+    Shared<Data> summarized;             // the batch of a summary
     std::size_t rows = 0, longest = 0;
     bool padded = false;
   };
@@ -112,6 +142,7 @@ class Sequences {
   [[noreturn]] static void refuse();
 
   Shared<Data> data_;  // constant once made
+  BatchPlace place_;
 };
 
 // Rows of any shape: the first dimension is sequences.rows().

@@ -12,6 +12,10 @@
 #include <ostream>
 #include <string>
 
+namespace SOMA_NAMESPACE {
+class FieldVisitor;  // ops/fields.hpp
+}
+
 namespace SOMA_NAMESPACE::train {
 
 struct ConsoleProgressOptions {
@@ -20,11 +24,12 @@ struct ConsoleProgressOptions {
   double seconds_between = 10;      // lines, where it is no terminal
   std::uint64_t steps_between = 0;  // instead of seconds
 };
+void fields(FieldVisitor& visitor, ConsoleProgressOptions& options);
 
 class ConsoleProgress final : public Callback {
  public:
-  explicit ConsoleProgress(std::ostream& stream, const ConsoleProgressOptions& options = {})
-      : stream_(stream), options_(options) {}
+  // Error train.options: a number out of its range.
+  explicit ConsoleProgress(std::ostream& stream, const ConsoleProgressOptions& options = {});
 
   SOMA_INLINE void on_start(const RunInfo& run) override;
 

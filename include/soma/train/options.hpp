@@ -48,10 +48,12 @@ struct TrainerOptions {
   std::uint64_t evaluate_every = 0;  // steps; 0: after each epoch
   // The criterion for a better evaluation: "loss", or the name of one of the task's metrics
   // ("accuracy", "macro_f1", "auc", "mse" ...). Best weights, patience and a plateau schedule use
-  // it. An evaluation that equals the best does not count against patience.
+  // it.
   std::string best_metric = "loss";
-  std::uint64_t patience =
-      0;  // evaluations that are worse than the best, after which a run ends; 0: never
+  // Evaluations worse than the best, after which a run ends; 0: never. An evaluation that equals
+  // the best does not count, and the smallest improvement starts the count anew; the schedule has a
+  // patience and a threshold of its own (optim::Schedule).
+  std::uint64_t patience = 0;
   bool keep_best = false;  // ends with the weights that evaluated best
 
   CheckpointStore* checkpoints = nullptr;
@@ -84,5 +86,11 @@ struct TrainerOptions {
   // task's forward and backward on a tape.
   StepGradients* gradients = nullptr;
 };
+// Trainers refuse numbers outside of these ranges with train.options.
+void fields(FieldVisitor& visitor, TrainerOptions& options);
 
 }  // namespace SOMA_NAMESPACE::train
+
+#ifndef SOMA_DISPATCH
+#include <soma/train/impl/options.ipp>
+#endif

@@ -12,6 +12,8 @@
 
 namespace SOMA_NAMESPACE {
 
+class FieldVisitor;  // ops/fields.hpp
+
 namespace nn {
 class Later;  // nn/later.hpp
 }
@@ -56,6 +58,7 @@ struct PipelineOptions {
 
   double weight_of_memory() const;
 };
+void fields(FieldVisitor& visitor, PipelineOptions& options);
 
 // The options that all ranks must share. (Only the first rank reads the file.)
 void describe(const PipelineOptions& options, Record& record);

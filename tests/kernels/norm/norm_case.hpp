@@ -1,11 +1,12 @@
 #pragma once
 // Code that tests of norms share: the arguments of a case, and errors against the reference in
-// double as a multiple of the bounds in kernels/norm/args.hpp.
+// double as a multiple of the bounds in kernels/norm/moments.hpp.
 
 #include <soma/kernels/norm/args.hpp>
 #include <soma/kernels/reference/norm.hpp>
 
 #include "support/matrices.hpp"
+#include "support/row_sums.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -70,19 +71,15 @@ inline double mean_magnitude(std::span<const double> values) {
   return sum / static_cast<double>(values.size());
 }
 
-// The roundings that an element of a sum goes through: n / 16 additions in a lane, 4 levels of a
-// tree, an addition of the whole; above norm_run columns, one more for each run.
-inline double sum_steps(std::size_t columns) {
-  const auto lane = static_cast<double>((std::min)(columns, norm_run)) / 16;
-  return lane + 5 + static_cast<double>(columns / norm_run);
-}
+// The roundings that an element of a mean goes through: its sum's, and the division.
+inline double sum_steps(std::size_t columns) { return row_sum_steps(columns) + 1; }
 
 inline std::vector<double> affine(const NormCase& c, const float* values) {
   return values != nullptr ? std::vector<double>(values, values + c.columns)
                            : std::vector<double>();
 }
 
-// The largest error of the forward results as a multiple of the bounds in kernels/norm/args.hpp.
+// The largest error of the forward results as a multiple of the bounds in kernels/norm/moments.hpp.
 inline double forward_excess(const NormCase& c) {
   const std::vector<double> x = widen(c.x), gamma = affine(c, c.args.gamma),
                             beta = affine(c, c.args.beta);

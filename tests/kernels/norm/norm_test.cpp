@@ -22,36 +22,21 @@ using namespace soma_test;
 
 namespace {
 
-constexpr std::size_t lengths[] = {1, 2, 15, 16, 17, 31, 33, 511, 512, 513, 1009, 2049, 4099};
+constexpr std::size_t lengths[] = {1,   2,   15,   16,   17,   31,   33,   511,
+                                   512, 513, 1009, 1024, 1025, 2049, 4099, 10000};
 
-// The stated order of a sum over a row.
-template <class Term>
-float lane_sum(std::size_t count, Term term) {
-  float total = 0;
-  for (std::size_t begin = 0; begin < count; begin += norm_run) {
-    float lanes[16] = {};
-    for (std::size_t i = begin; i < (std::min)(count, begin + norm_run); ++i)
-      lanes[i % 16] = term(i, lanes[i % 16]);
-    for (const std::size_t half : {8, 4, 2, 1})
-      for (std::size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
-    total += lanes[0];
-  }
-  return total;
-}
-
-// Mean and rstd of a row as kernels/norm/args.hpp defines them.
+// Mean and rstd of a row as kernels/norm/moments.hpp defines them.
 reference::Moments<float> stated_moments(std::span<const float> x, float epsilon) {
   const auto count = static_cast<float>(x.size());
-  float mean = lane_sum(x.size(), [&](std::size_t i, float sum) { return sum + x[i]; }) / count;
+  float mean = row_sum(x.size(), [&](std::size_t i, float sum) { return sum + x[i]; }) / count;
   float rest = 0, square = 0;
   const auto pass = [&] {
-    rest =
-        lane_sum(x.size(), [&](std::size_t i, float sum) { return sum + (x[i] - mean); }) / count;
-    square = lane_sum(x.size(),
-                      [&](std::size_t i, float sum) {
-                        const float difference = x[i] - mean;
-                        return std::fma(difference, difference, sum);
-                      }) /
+    rest = row_sum(x.size(), [&](std::size_t i, float sum) { return sum + (x[i] - mean); }) / count;
+    square = row_sum(x.size(),
+                     [&](std::size_t i, float sum) {
+                       const float difference = x[i] - mean;
+                       return std::fma(difference, difference, sum);
+                     }) /
              count;
   };
   pass();

@@ -7,6 +7,7 @@
 
 #include "catch.hpp"
 #include "support/matrices.hpp"
+#include "support/row_sums.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -49,8 +50,8 @@ Result run(const Kernels& kernels, const std::vector<float>& x, const std::vecto
   return result;
 }
 
-// A chain of n / 16 additions, 4 levels of a tree, and the last step of use.
-double sum_steps(std::size_t columns) { return static_cast<double>(columns) / 16 + 5; }
+// The additions of a sum, and the last step of use.
+double sum_steps(std::size_t columns) { return row_sum_steps(columns) + 1; }
 
 double forward_excess(const std::vector<float>& values, const std::vector<float>& y,
                       bool logarithm) {
@@ -112,6 +113,31 @@ TEST_CASE("softmax agrees with the reference", "[unit][norm][softmax]") {
           CHECK(forward_excess(x, result.y, logarithm) <= 1);
           CHECK(backward_excess(result.y, dy, result.dx, logarithm) <= 1);
         }
+}
+
+TEST_CASE("softmax of a long row keeps its bounds", "[unit][norm][softmax]") {
+  auto any = make_context();
+  constexpr std::size_t columns = 300'001;
+  for (const Target& target : any.targets().targets)
+    for (const bool logarithm : {false, true}) {
+      // Equal numbers are the hardest: the roundings of their sum all go the same way.
+      const std::vector<float> x(columns, 0.3f), dy(columns, 0.1f);
+      const Result result = run(*target.kernels, x, dy, columns, logarithm);
+      INFO(std::string(target.name) << ": log " << logarithm);
+      CHECK(forward_excess(x, result.y, logarithm) <= 1);
+      CHECK(backward_excess(result.y, dy, result.dx, logarithm) <= 1);
+    }
+}
+
+TEST_CASE("softmax over one column has the gradient 0", "[unit][norm][softmax]") {
+  auto any = make_context();
+  for (const Target& target : any.targets().targets)
+    for (const bool logarithm : {false, true}) {
+      RandomFloats random(44, 30);
+      const std::vector<float> x = random.many(50), dy = random.many(50);
+      const Result result = run(*target.kernels, x, dy, 1, logarithm);
+      CHECK(result.dx == std::vector<float>(50, 0));
+    }
 }
 
 TEST_CASE("softmax has the same bits on every target", "[unit][norm][softmax][invariance]") {

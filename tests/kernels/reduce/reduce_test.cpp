@@ -6,6 +6,7 @@
 
 #include "catch.hpp"
 #include "support/every_target.hpp"
+#include "support/row_sums.hpp"
 #include "support/samples.hpp"
 #include "support/stored_run.hpp"
 
@@ -19,6 +20,8 @@
 
 using namespace soma;
 using soma_test::on_every_target;
+using soma_test::row_sum;
+using soma_test::row_sum_steps;
 using soma_test::same_bits;
 using soma_test::small_floats;
 using soma_test::stored;
@@ -30,7 +33,7 @@ namespace {
 constexpr double epsilon32 = 0x1p-24;  // half a unit in the last place of 1
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-// The order that reduce/args.hpp defines: 16 lanes, then pairs.
+// The order of a sum of squares: 16 lanes, then pairs.
 template <class T, class Term>
 T sum_in_lanes(std::size_t count, const Term& term) {
   std::array<T, 16> lane{};
@@ -80,12 +83,11 @@ void check_rows(Context& context, const MatrixOperand& x, std::span<const std::b
         CHECK(static_cast<double>(out[r]) == expected);
         continue;
       }
-      // A sum of n terms by any tree is within (n - 1) epsilon of the sum of magnitudes.
       double magnitudes = 0;
       for (const double value : wide) magnitudes += std::fabs(value);
       CHECK(std::fabs(static_cast<double>(out[r]) - expected) <=
-            static_cast<double>(columns) * epsilon32 * magnitudes);
-      CHECK(out[r] == sum_in_lanes<float>(columns, [&](std::size_t i) { return row[i]; }));
+            row_sum_steps(columns) * epsilon32 * magnitudes);
+      CHECK(out[r] == row_sum(columns, [&](std::size_t i, float sum) { return sum + row[i]; }));
     }
     CHECK(out[rows] == 77.0f);
   }
@@ -95,8 +97,8 @@ void check_rows(Context& context, const MatrixOperand& x, std::span<const std::b
 
 TEST_CASE("rows reduce in the defined order", "[unit][reduce]") {
   on_every_target([](Context& context) {
-    for (const std::size_t columns :
-         std::vector<std::size_t>{0, 1, 7, 15, 16, 17, 31, 33, 511, 512, 513, 1009})
+    for (const std::size_t columns : std::vector<std::size_t>{
+             0, 1, 7, 15, 16, 17, 31, 33, 511, 512, 513, 1009, 1024, 1025, 2048, 5000, 7169})
       for (const std::size_t rows : std::vector<std::size_t>{0, 1, 3}) {
         const auto bytes = sample(DType::fp32, 3 * (2 * columns + 5));
         check_rows(context, {.data = bytes.data(), .row_stride = columns + 5}, bytes, rows,
@@ -126,6 +128,58 @@ TEST_CASE("rows reduce from every type", "[unit][reduce]") {
         if (dtype != DType::boolean) check_rows(context, x, bytes, 2, columns);
       }
     }
+  });
+}
+
+TEST_CASE("the error of a long row stays below 68 + log2(n / 1024) units", "[unit][reduce]") {
+  on_every_target([](Context& context) {
+    // Equal numbers are the hardest: their roundings all go the same way.
+    const std::vector<float> equal((std::size_t{1} << 22) + 1, 0.1f);
+    for (const std::size_t columns : {std::size_t{1} << 12, std::size_t{1} << 20, equal.size()}) {
+      float sum = 0;
+      context.kernels().reduce.rows(
+          {.rows = 1, .columns = columns, .x = {.data = equal.data()}, .out = &sum});
+      const double wanted = static_cast<double>(0.1f) * static_cast<double>(columns);
+      CHECK(row_sum_steps(columns) <= 68 + std::ceil(std::log2(columns / 1024.0)));
+      CHECK(std::fabs(static_cast<double>(sum) - wanted) <=
+            row_sum_steps(columns) * epsilon32 * wanted);
+    }
+  });
+}
+
+TEST_CASE("a window reduces as a row of its elements", "[unit][reduce]") {
+  on_every_target([](Context& context) {
+    for (const DType dtype : {DType::fp32, DType::bf16, DType::uint8})
+      for (const std::size_t line : {1, 3, 16, 35, 600})
+        for (const std::size_t lines : {1, 2, 7, 40}) {
+          const std::size_t stride = line + 5, columns = line * lines;
+          const auto bytes = sample(dtype, stride * lines + 2);
+          const MatrixOperand x{.data = bytes.data(), .dtype = dtype, .row_stride = 2};
+          for (const Reduction reduction :
+               {Reduction::sum, Reduction::maximum, Reduction::minimum}) {
+            float out[2] = {};
+            context.kernels().reduce.rows({.reduction = reduction,
+                                           .rows = 2,
+                                           .columns = columns,
+                                           .x = x,
+                                           .line = line,
+                                           .line_stride = stride,
+                                           .out = out});
+            for (std::size_t r = 0; r < 2; ++r) {
+              std::vector<float> window;
+              for (std::size_t i = 0; i < columns; ++i)
+                window.push_back(value_of(dtype, bytes, 2 * r + i / line * stride + i % line));
+              float wanted = 0;
+              context.kernels().reduce.rows({.reduction = reduction,
+                                             .rows = 1,
+                                             .columns = columns,
+                                             .x = {.data = window.data()},
+                                             .out = &wanted});
+              INFO(lines << " lines of " << line << ", " << to_string(dtype));
+              CHECK(out[r] == wanted);
+            }
+          }
+        }
   });
 }
 

@@ -10,6 +10,7 @@
 #include "support/tensors.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -111,6 +112,57 @@ TEST_CASE("the gradient of a bag adds up along the tree of shards", "[unit][inva
       }
       INFO(shards << " shards, " << columns << " columns");
       CHECK(wrong == 0);
+    }
+}
+
+TEST_CASE("long bags are summed in runs of 512 rows, and so are their gradients", "[unit]") {
+  auto context = make_context({.threads = 1});
+  add_sparse(context);
+  constexpr double u = 0x1p-24;
+  for (const std::size_t count : {512u, 513u, 1500u, 20'000u})
+    for (const std::size_t columns : {1u, 16u, 37u, 64u}) {
+      INFO(count << " rows of " << columns);
+      const auto in_runs = [&](const auto& term) {
+        float total = 0;
+        for (std::size_t first = 0; first < count; first += 512) {
+          float run = 0;
+          for (std::size_t i = first; i < (std::min)(first + 512, count); ++i) run += term(i);
+          total = first == 0 ? run : total + run;
+        }
+        return total;
+      };
+      // A bag of all rows; the second has rows 0 and 1.
+      std::vector<std::int32_t> ids;
+      for (std::size_t i = 0; i < count; ++i) ids.push_back(static_cast<std::int32_t>(i));
+      ids.insert(ids.end(), {0, 1});
+      const std::vector<std::size_t> lengths = {count, 2};
+      const Tensor table = random_tensor(context, Shape{count, columns}, "table");
+      Tape tape(context);
+      const auto bag = [&](const Tensor& rows, const std::vector<std::int32_t>& list,
+                           const Sequences& bags) {
+        const Ragged batch{
+            Tensor::from(context, std::span<const std::int32_t>(list), Shape{list.size()}), bags};
+        return embedding_bag(tape, tape.constant(rows), tape.constant(batch), BagMode::sum);
+      };
+      const Var y = bag(table, ids, Sequences::from_lengths(context, lengths));
+      for (std::size_t c = 0; c < columns; ++c)
+        CHECK(y.value().data<float>()[c] ==
+              in_runs([&](std::size_t i) { return table.data<float>()[i * columns + c]; }));
+      // Equal numbers are the hardest.
+      const Var equal = bag(Tensor::full(context, Shape{count, columns}, 0.1f), ids,
+                            Sequences::from_lengths(context, lengths));
+      const double wanted = static_cast<double>(0.1f) * static_cast<double>(count);
+      CHECK(std::fabs(static_cast<double>(equal.value().data<float>()[0]) - wanted) <=
+            u * (512 + static_cast<double>(count / 512)) * wanted);
+
+      // One id in all bags of one shard.
+      Bags same(0, 1, 0);
+      same.lengths.assign(count, 1), same.ids.assign(count, 0);
+      const Tensor dy = random_tensor(context, Shape{count, columns}, "dy");
+      const Gradient gradient = gradient_of(context, same, 1, dy, BagMode::sum, 1);
+      for (std::size_t c = 0; c < columns; ++c)
+        CHECK(gradient.values.data<float>()[c] ==
+              in_runs([&](std::size_t i) { return dy.data<float>()[i * columns + c]; }));
     }
 }
 

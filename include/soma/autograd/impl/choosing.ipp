@@ -66,7 +66,10 @@ SOMA_INLINE Var index_select(Tape& tape, const Var& x, std::size_t dimension, co
          "rank 1, and x of rank 1 or more");
   const std::size_t rows = shape[0], columns = rows == 0 ? 0 : shape.elements() / rows;
   const Var chosen = embedding(tape, reshape(tape, first, Shape{rows, columns}), index);
-  const Var y = reshape(tape, chosen, shape.with(0, index.shape()[0]));
+  Var y = reshape(tape, chosen, shape.with(0, index.shape()[0]));
+  // A batch in the other dimensions stays there, whatever a reshape says of one row.
+  const Sequences& batch = first.sequences();
+  if (batch.defined() && batch.place().dimension != 0) y = tape.with_sequences(y, batch);
   return dimension == 0 ? y : transpose(tape, y, 0, dimension);
 }
 
@@ -85,7 +88,16 @@ namespace SOMA_NAMESPACE::detail {
 SOMA_INLINE Extremes one_extreme(Tape& tape, const Var& x, std::size_t dimension, bool smallest) {
   const Extremes found = top_k(tape, x, 1, dimension, smallest);
   const Shape shape = found.values.shape().without(dimension);
-  return {reshape(tape, found.values, shape), reshape(tape, found.indices, shape)};
+  Sequences batch = x.sequences();
+  if (batch.defined()) {
+    BatchPlace place = batch.place();
+    if (place.dimension > dimension) --place.dimension;
+    batch = place == batch.place() && place.dimension == dimension ? Sequences() : batch.at(place);
+  }
+  const auto without = [&](const Var& y) {
+    return tape.with_sequences(reshape(tape, y, shape), batch);
+  };
+  return {without(found.values), without(found.indices)};
 }
 
 }  // namespace SOMA_NAMESPACE::detail
@@ -128,7 +140,13 @@ SOMA_INLINE Var stack(Tape& tape, std::span<const Var> parts, std::size_t dimens
       fail(error_id::tensor_index, "stack", "dimension", std::to_string(dimension),
            "at most the rank of " + part.value().describe());
     sizes.insert(sizes.begin() + static_cast<std::ptrdiff_t>(dimension), 1);
-    wide.push_back(reshape(tape, part, Shape(sizes)));
+    Var one = reshape(tape, part, Shape(sizes));
+    if (part.sequences().defined()) {
+      BatchPlace place = part.sequences().place();
+      if (place.dimension >= dimension) ++place.dimension;
+      one = tape.with_sequences(one, part.sequences().at(place));
+    }
+    wide.push_back(one);
   }
   return tape.apply_all(*tape.operators().concatenate, dimension, wide)[0];
 }

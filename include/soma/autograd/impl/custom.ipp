@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,20 +38,21 @@ SOMA_INLINE VarOutputs apply_all(Tape& tape, std::string_view name,
 namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE HeapVector<Var> composed_inputs(Tape& tape, std::span<const Tensor> tensors,
-                                            const Sequences& sequences,
-                                            std::span<const bool> wanted) {
+                                            std::span<const Sequences> batches,
+                                            std::span<const bool> wanted,
+                                            std::span<const std::optional<DType>> sums) {
   Context& context = tape.context();
   HeapVector<Var> inputs(context.heap());
   inputs.reserve(tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Tensor& tensor = tensors[i];
-    const bool rows = tensor.defined() && sequences.defined() && tensor.rank() > 0 &&
-                      tensor.size(0) == sequences.rows();
     Var input;
     if (tensor.defined())
-      input = !wanted.empty() && wanted[i] ? Var::parameter(context, tensor)
-                                           : Var::constant(context, tensor);
-    inputs.push_back(rows ? tape.with_sequences(input, sequences) : input);
+      input = wanted.empty() || !wanted[i] ? Var::constant(context, tensor)
+              : i < sums.size() && sums[i] ? Var::parameter(context, tensor)
+                                           : tape.input(tensor);
+    if (tensor.defined() && !batches.empty()) input = tape.with_sequences(input, batches[i]);
+    inputs.push_back(input);
   }
   return inputs;
 }

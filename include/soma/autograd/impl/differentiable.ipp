@@ -35,8 +35,7 @@ SOMA_INLINE void differentiable_gradient(const GradientCall& call) {
   if (!given.defined()) return;
   HeapVector<Tensor> inputs(call.context.heap());
   inputs.reserve(call.inputs.size() + 1);
-  const DType dtype = call.outputs[0].dtype();
-  inputs.push_back(given.dtype() == dtype ? given : in_type(call.context, given, dtype));
+  inputs.push_back(given);
   for (const Tensor& input : call.inputs) inputs.push_back(input);
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
     if (!call.wanted[i] || i >= pair.backward.size() || pair.backward[i] == nullptr) continue;

@@ -8,6 +8,8 @@
 #include <soma/ops/records.hpp>
 #include <soma/ops/settings.hpp>
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -140,7 +142,17 @@ SOMA_INLINE DropoutSetting dropout_setting(const Tape& tape, float probability,
 
 SOMA_INLINE Var dropout(Tape& tape, const Var& x, float probability, std::uint32_t stream) {
   const DropoutSetting setting = dropout_setting(tape, probability, stream);
-  return setting.probability == 0 ? x : tape.apply(*tape.operators().dropout, setting, {x});
+  if (setting.probability == 0) return x;
+  const Shape& shape = x.shape();
+  const bool batch_last =
+      x.sequences().defined() && x.sequences().place().dimension + 1 == shape.rank();
+  if (!batch_last) return tape.apply(*tape.operators().dropout, setting, {x});
+  // Draws follow rows: each element becomes one.
+  std::array<std::size_t, max_rank> sizes{};
+  *std::copy(shape.begin(), shape.end(), sizes.begin()) = 1;
+  const Shape rows(std::span<const std::size_t>(sizes.data(), shape.rank() + 1));
+  const Var y = tape.apply(*tape.operators().dropout, setting, {reshape(tape, x, rows)});
+  return tape.with_sequences(reshape(tape, y, shape), x.sequences());
 }
 
 SOMA_INLINE Var matmul(Tape& tape, const Var& a, const Var& b, const MatmulSetting& setting) {
@@ -163,8 +175,7 @@ SOMA_INLINE Var max_pool2d(Tape& tape, const Var& x, const MaxPoolSetting& setti
 
 SOMA_INLINE Var attention(Tape& tape, const Var& qkv, const AttentionSetting& setting,
                           const Var& queries, const Var& mask) {
-  const Var y = tape.apply(*tape.operators().attention, setting, {qkv, queries, mask});
-  return setting.first_rows ? tape.with_sequences(y, qkv.sequences().summary(tape.context())) : y;
+  return tape.apply(*tape.operators().attention, setting, {qkv, queries, mask});
 }
 
 SOMA_INLINE Var embedding(Tape& tape, const Var& table, const Var& ids,
@@ -232,8 +243,7 @@ SOMA_INLINE Var concatenate(Tape& tape, std::initializer_list<Var> parts, std::s
 }
 
 SOMA_INLINE Var sequence_first(Tape& tape, const Var& x) {
-  const Var y = tape.apply(*tape.operators().sequence_first, {}, {x});
-  return tape.with_sequences(y, x.sequences().summary(tape.context()));
+  return tape.apply(*tape.operators().sequence_first, {}, {x});
 }
 
 SOMA_INLINE Var cast(Tape& tape, const Var& x, DType dtype, const Rounding& rounding,

@@ -16,16 +16,14 @@ SOMA_INLINE GruResult gru(Tape& tape, const Var& x, const Var& weight, const Var
                           const Var& state, const RecurrentSetting& setting) {
   const Var inputs[] = {x, weight, bias, state};
   const VarOutputs outputs = tape.apply_all(*tape.operators().gru, setting, inputs);
-  return {outputs[0], tape.with_sequences(outputs[1], x.sequences().summary(tape.context()))};
+  return {outputs[0], outputs[1]};
 }
 
 SOMA_INLINE LstmResult lstm(Tape& tape, const Var& x, const Var& weight, const Var& bias,
                             const Var& state, const Var& cell, const RecurrentSetting& setting) {
   const Var inputs[] = {x, weight, bias, state, cell};
   const VarOutputs outputs = tape.apply_all(*tape.operators().lstm, setting, inputs);
-  const Sequences summary = x.sequences().summary(tape.context());
-  return {outputs[0], tape.with_sequences(outputs[1], summary),
-          tape.with_sequences(outputs[2], summary)};
+  return {outputs[0], outputs[1], outputs[2]};
 }
 
 SOMA_INLINE Var rotary(Tape& tape, const Var& x, const RotarySetting& setting) {
@@ -43,9 +41,8 @@ SOMA_INLINE Var cross_attention(Tape& tape, const Var& queries, const Var& keys_
   const Tensor begins = Tensor::empty(tape.context(), Shape{own.count() + 1}, DType::int64);
   auto* next = begins.mutable_data<std::int64_t>();
   for (const std::size_t offset : own.offsets()) *next++ = static_cast<std::int64_t>(offset);
-  const Var y = tape.apply(*tape.operators().attention, setting,
-                           {keys_values, queries, mask, tape.constant(begins)});
-  return tape.with_sequences(y, own);
+  return tape.apply(*tape.operators().attention, setting,
+                    {keys_values, queries, mask, tape.constant(begins)});
 }
 
 }  // namespace SOMA_NAMESPACE

@@ -3,7 +3,11 @@
 
 #include <soma/autograd/var.hpp>
 
+#include <soma/ops/batch.hpp>
 #include <soma/ops/operator.hpp>
+#include <soma/ops/records.hpp>
+#include <soma/ops/run.hpp>
+#include <soma/ops/settings.hpp>
 #include <soma/runtime/shared.hpp>
 
 #include <cstddef>
@@ -62,11 +66,12 @@ SOMA_INLINE Var Var::parameter(Context& context, Tensor value) {
 }
 
 SOMA_INLINE Var Var::constant(Context& context, Tensor value, Sequences sequences) {
+  if (value.defined()) detail::check_batch("Var::constant", value, sequences);
   return Var(context, std::move(value), false, std::move(sequences));
 }
 
 SOMA_INLINE Var Var::constant(Context& context, const Ragged& ragged) {
-  return Var(context, ragged.rows, false, ragged.sequences);
+  return constant(context, ragged.rows, ragged.sequences);
 }
 
 SOMA_INLINE bool Var::is(const Var& other) const {
@@ -138,6 +143,14 @@ SOMA_INLINE bool Var::is_part(const Gradient& gradient) const {
   const std::size_t rows = number ? 1 : shape()[0], count = values.size(0);
   const bool alike = number ? values.rank() == 1 : detail::has_rows_of(values, count, shape());
   return alike && gradient.first_row <= rows && count <= rows - gradient.first_row;
+}
+
+SOMA_INLINE void round_gradient(Context& context, const Var& parameter, DType type) {
+  Gradient gradient = parameter.gradient();
+  if (!gradient.defined() || gradient.values.dtype() == type) return;
+  gradient.values =
+      run(context, *context.built_in().cast, CastSetting{.dtype = type}, {gradient.values})[0];
+  parameter.set_gradient(std::move(gradient));
 }
 
 }  // namespace SOMA_NAMESPACE

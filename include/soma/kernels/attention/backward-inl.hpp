@@ -27,18 +27,33 @@ namespace SOMA_NAMESPACE {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Scaled scores become p, dropped where kDrop; dp becomes ds.
+// The factor of a query's ds: `scale`, and 0 if the query sees one key only. Its probability is 1,
+// whatever the score, but dp and delta are sums of the same products in different orders: without
+// this ds would be their rounding errors, of which Adam makes whole steps. NaN and infinity stay.
+static inline float score_gradient_scale(const AttentionArgs& args, std::size_t query) {
+  std::size_t seen = args.causal ? query + 1 : args.keys;
+  if (args.mask != nullptr) {
+    const std::uint8_t* const row = args.mask + query * args.keys;
+    std::size_t found = 0;
+    for (std::size_t key = 0; key < seen && found < 2; ++key) found += row[key] != 0;
+    seen = found;
+  }
+  return seen == 1 ? 0 : args.scale;
+}
+
+// Scaled scores become p, dropped where kDrop; dp becomes ds. `scales` has score_gradient_scale().
 template <bool kDrop>
 HWY_NOINLINE HWY_MAYBE_UNUSED static void differentiate_scores(
     float* scores, float* dp, std::size_t keys, std::size_t columns, const float* log_sum_exp,
-    const float* delta, float scale, const DropoutArgs& dropout, const std::uint32_t* words) {
+    const float* delta, const float* scales, const DropoutArgs& dropout,
+    const std::uint32_t* words) {
   const Floats d;
   const hn::RebindToUnsigned<Floats> du;
-  const auto factor = hn::Set(d, scale), keep = hn::Set(d, kDrop ? dropout.keep_scale : 1.0f);
+  const auto keep = hn::Set(d, kDrop ? dropout.keep_scale : 1.0f);
   const auto threshold = hn::Set(du, dropout.threshold);
   for (std::size_t at = 0; at < columns; at += float_lanes) {
     const auto shift = hn::Load(d, log_sum_exp + at);
-    const auto minus_delta = hn::Neg(hn::Load(d, delta + at));
+    const auto minus_delta = hn::Neg(hn::Load(d, delta + at)), factor = hn::Load(d, scales + at);
     for (std::size_t i = at; i < keys * micro_columns; i += micro_columns) {
       const auto p = exp_lanes(d, hn::Sub(hn::Load(d, scores + i), shift));
       auto gradient = hn::Load(d, dp + i);
@@ -99,13 +114,14 @@ class AttentionBackward {
 
  private:
   struct Space {
-    float *log_sum_exp, *delta;  // [query_panel] each
-    float *scores, *dp;          // a panel
+    float *log_sum_exp, *delta, *scales;  // [query_panel] each
+    float *scores, *dp;                   // a panel
     float* words;
 
     Space(const AttentionArgs& args, Carver& carver)
         : log_sum_exp(carver.floats(query_panels(args.queries) * query_panel)),
           delta(carver.floats(query_panels(args.queries) * query_panel)),
+          scales(carver.floats(query_panels(args.queries) * query_panel)),
           scores(carver.floats(Operands::score_rows * query_panel)),
           dp(carver.floats(Operands::score_rows * query_panel)),
           words(carver.floats(word_rows(Operands::block) * query_panel)) {}
@@ -118,8 +134,10 @@ class AttentionBackward {
     const std::size_t places = query_panels(args_.queries) * query_panel;
     std::fill_n(space_.delta, places, 0.0f);
     std::fill_n(space_.log_sum_exp, places, 0.0f);
+    std::fill_n(space_.scales, places, 0.0f);
     std::copy_n(args_.log_sum_exp, args_.queries, space_.log_sum_exp);
     for (std::size_t query = 0; query < args_.queries; ++query) {
+      space_.scales[query] = score_gradient_scale(args_, query);
       if (operands_.sum_products(query, space_.delta[query])) continue;
       LaneSums<1> sums;
       for_each_chunk(args_.width, [&](std::size_t first, std::size_t count) {
@@ -168,7 +186,7 @@ class AttentionBackward {
         drops ? draw_panel(dropout, at, queries, first, keys, space_.words) : nullptr;
     const auto steps = drops ? differentiate_scores<true> : differentiate_scores<false>;
     steps(space_.scores, space_.dp, keys, columns, space_.log_sum_exp + at, space_.delta + at,
-          args_.scale, dropout, words);
+          space_.scales + at, dropout, words);
   }
 
   const AttentionArgs& args_;

@@ -74,7 +74,7 @@ struct OneQuerySpace {
   float *across, *along;   // a block of keys or values, packed with keys as columns, and as steps
   float *scores, *dp;      // [key_block]
   std::uint32_t* words;    // [key_block]
-  float *log_sum_exp, *delta;  // [query_panel] times the same
+  float *log_sum_exp, *delta, *scales;  // [query_panel] times the same
 
   OneQuerySpace(Carver& carver, std::size_t width)
       : pack(reinterpret_cast<PackBuffer*>(carver.bytes(sizeof(PackBuffer)))),
@@ -88,7 +88,8 @@ struct OneQuerySpace {
         words(reinterpret_cast<std::uint32_t*>(
             carver.floats(whole_units(key_block, micro_columns) + 6 + philox_padding))),
         log_sum_exp(carver.floats(query_panel)),
-        delta(carver.floats(query_panel)) {}
+        delta(carver.floats(query_panel)),
+        scales(carver.floats(query_panel)) {}
 };
 
 class OneQuery {
@@ -128,6 +129,7 @@ class OneQuery {
     read(args_.dout, space_.dout);
     std::fill_n(space_.log_sum_exp, query_panel, *args_.log_sum_exp);
     std::fill_n(space_.delta, query_panel, sum_outputs());
+    std::fill_n(space_.scales, query_panel, score_gradient_scale(args_, 0));
     MatrixWriter dk(args_.dk), dv(args_.dv);
     const DropoutArgs& dropout = args_.dropout;
     const auto differentiate =
@@ -141,7 +143,8 @@ class OneQuery {
         words = philox_run(dropout.draw, dropout.draw.index + first, keys, space_.words);
       for (std::size_t key = 0; key < keys; key += query_panel)
         differentiate(space_.scores + key, space_.dp + key, 1, query_panel, space_.log_sum_exp,
-                      space_.delta, args_.scale, dropout, words != nullptr ? words + key : nullptr);
+                      space_.delta, space_.scales, dropout,
+                      words != nullptr ? words + key : nullptr);
       for (std::size_t key = 0; key < keys; ++key) {
         write_product(space_.dout, space_.scores[key], first + key, dv);
         write_product(space_.q, space_.dp[key], first + key, dk);

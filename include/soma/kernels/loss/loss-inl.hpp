@@ -11,9 +11,11 @@
 #include <soma/kernels/loss/args.hpp>
 #include <soma/kernels/norm/softmax-inl.hpp>
 #include <soma/kernels/rows/matrix_io-inl.hpp>
+#include <soma/kernels/rows/row_sums-inl.hpp>
 
 #include <hwy/highway.h>
 
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -53,9 +55,9 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void add_differences(const float* x, std::s
 
 // With one infinite logit the logarithm is 0, because all other exponentials vanish beside it. NaN
 // if several logits are infinite, or if all are -infinity.
-static inline float log_sum_of(float largest, const LaneSums<2>& sums) {
-  const bool certain = std::isinf(largest) && largest > 0 && sums.total(1) == 1;
-  return certain ? sums.total(0) : log_sum_below(largest, sums);
+static inline float log_sum_of(float largest, const std::array<float, 2>& sums) {
+  const bool certain = std::isinf(largest) && largest > 0 && sums[1] == 1;
+  return certain ? sums[0] : log_sum_below(largest, sums);
 }
 
 // All logits are taken relative to the largest logit of the row, and the largest itself is left out
@@ -66,21 +68,17 @@ static inline float log_sum_of(float largest, const LaneSums<2>& sums) {
 static inline float cross_entropy_row(CachedRow& x, const CrossEntropyArgs& args, std::size_t row,
                                       std::size_t label) {
   const float largest = largest_of_row(x, args.columns);
-  const bool smooth = args.smoothing != 0;
-  LaneSums<2> exponentials;
-  LaneSums<1> differences;
-  for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
-    const float* from = x.read(first, count);
-    add_exponentials_apart(from, count, largest, exponentials);
-    if (smooth) add_differences(from, count, largest, differences);
-  });
-  const float log_sum = log_sum_of(largest, exponentials);
+  const float log_sum = log_sum_of(largest, sums_below(x, args.columns, largest));
   args.log_sum_exp[2 * row] = largest;
   args.log_sum_exp[2 * row + 1] = log_sum;
   const float own = x.read(label, 1)[0];
   const float from_label = log_sum - (own == largest ? 0 : own - largest);
-  if (!smooth) return from_label;
-  const float from_mean = log_sum - differences.total() / static_cast<float>(args.columns);
+  if (args.smoothing == 0) return from_label;
+  const float differences =
+      sums_of_row<1>(args.columns, [&](std::size_t first, std::size_t count, auto& lanes) {
+        add_differences(x.read(first, count), count, largest, lanes);
+      })[0];
+  const float from_mean = log_sum - differences / static_cast<float>(args.columns);
   const float unsmoothed = 1 - args.smoothing;
   // A share of zero does not multiply an infinity.
   return std::fma(args.smoothing, from_mean, unsmoothed == 0 ? 0 : unsmoothed * from_label);

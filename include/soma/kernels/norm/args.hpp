@@ -1,6 +1,6 @@
 #pragma once
 // Layer norm (arXiv 1607.06450), RMS norm (arXiv 1910.07467) and softmax over the rows of a matrix,
-// forward and backward. Rows are independent; sums over a row use 16 logical lanes.
+// forward and backward. Rows are independent; kernels/rows/row_sums-inl.hpp has the order of sums.
 
 #include <soma/kernels/operand.hpp>
 
@@ -8,30 +8,11 @@
 
 namespace SOMA_NAMESPACE {
 
-// Norms sum the elements of a longer row run by run, so that their errors stay small.
-inline constexpr std::size_t norm_run = 16384;  // columns
-
 // y = (x - mean) * rstd * gamma + beta, with mean and biased variance of the row,
 // rstd = 1 / sqrt(variance + epsilon). RMS norm: mean is 0 (rms = true).
-//
-// Layer norm: m is the sum of x divided by the number of columns. A second pass gives the mean d of
-// x - m and the mean q of its squares. mean = m + d and variance = q - d^2. Where 4 d^2 >= q the
-// elements are nearly equal and m is not good enough: m + d takes its place and the pass is
-// repeated. A row whose numbers are all equal has exactly this number as mean, variance 0, and
-// y = beta (up to 2^24 columns, where the sum of x is finite and epsilon is not 0).
-//
-// For every other row, with u = 2^-24, s the roundings that an element of a sum goes through
-// (columns / 16 + 5, and one more for each norm_run), deviation the square root of the variance,
-// x^ = (x - mean) * rstd, and neglecting u^2:
-//     |error of mean|       <= u (|mean| + 1.2 (s + 2) deviation)
-//     |error of variance|   <= 5 (s + 3) u variance
-//     |error of rstd|       <= (2.5 (s + 3) + 3) u rstd
-//     |error of y|          <= u |gamma| (|mean| rstd + 1.2 (s + 2) + |x^| (2.5 s + 14)) + u |y|
-// u |mean| is the rounding of the mean to fp32. Why: without the repetition the mean of |x - m| is
-// at most 1.2 deviation, with it the mean of |x - m| is at most deviation + |d|, and m, nearest to
-// the mean, is no farther from it than any element, so d^2 <= variance. d errs by s + 2 roundings
-// of that mean, q by s + 3 of its own. RMS norm has (s + 3) / 2 + 3 roundings in rstd, and y errs
-// by |gamma x^| (s / 2 + 7) u + u |y|. Squares below 2^-149 count as zero.
+// kernels/norm/moments.hpp says how the moments are computed and how much results may err, where s
+// is 69 + log2(columns / 1024), for up to 1024 columns columns / 16 + 5. A row whose numbers are
+// all equal has y = beta, where epsilon is not 0.
 struct NormArgs {
   std::size_t rows = 0, columns = 0;
   bool rms = false;
@@ -74,7 +55,7 @@ struct ChannelArgs {
   std::size_t rows = 0, columns = 0, channels = 1, first_row = 0;
   const float *x = nullptr, *dy = nullptr;
   float* y = nullptr;                                                                // y, or dx
-  float *sums = nullptr, *squares = nullptr;                                         // rows
+  float *centers = nullptr, *sums = nullptr, *squares = nullptr;                     // rows
   const float *mean = nullptr, *rstd = nullptr, *scale = nullptr, *shift = nullptr;  // channels
   const float *mean_dy = nullptr, *mean_dy_xhat = nullptr;                           // channels
 };
@@ -85,7 +66,7 @@ struct NormKernels {
   void (*backward_parameters)(const NormArgs&) noexcept;
   void (*softmax)(const SoftmaxArgs&) noexcept;
   void (*softmax_backward)(const SoftmaxArgs&) noexcept;
-  // mean and squared deviations of each row; y; sums of dy and of dy * xhat; dx
+  // the sums of each row around its center; y; sums of dy and of dy * xhat; dx
   void (*channel_moments)(const ChannelArgs&) noexcept;
   void (*channel_forward)(const ChannelArgs&) noexcept;
   void (*channel_sums)(const ChannelArgs&) noexcept;

@@ -10,7 +10,8 @@
 
 #include <soma/base/config.hpp>
 #include <soma/kernels/norm/args.hpp>
-#include <soma/kernels/rows/vector_loops-inl.hpp>
+#include <soma/kernels/norm/moments-inl.hpp>
+#include <soma/kernels/rows/row_sums-inl.hpp>
 #include <soma/simd/fused-inl.hpp>
 
 #include <hwy/highway.h>
@@ -22,34 +23,14 @@ namespace SOMA_NAMESPACE {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The sums of x - mean and of its square.
-HWY_NOINLINE HWY_MAYBE_UNUSED static void add_channel_deviations(const float* x, std::size_t count,
-                                                                 float mean, LaneSums<2>& sums) {
-  const FloatVector center = hn::Set(Floats(), mean);
-  accumulate<2, 1>({x}, count, sums, [&](FloatVector* sum, FloatVector v) HWY_ATTR {
-    const FloatVector d = hn::Sub(v, center);
-    sum[0] = hn::Add(sum[0], d);
-    sum[1] = fused(Floats(), d, d, sum[1]);
-  });
-}
-
-// A first mean m, then with the sums d of x - m and q of its squares: mean = m + d / n, and the
-// squares of the deviations from it are q - d^2 / n.
 static inline void channel_moments_kernel(const ChannelArgs& args) noexcept {
-  const auto count = static_cast<float>(args.columns);
   for (std::size_t row = 0; row < args.rows; ++row) {
     const float* x = args.x + row * args.columns;
-    LaneSums<1> whole;
-    add_run(x, args.columns, whole);
-    const float first = whole.total() / count;
-    LaneSums<2> rest;
-    add_channel_deviations(x, args.columns, first, rest);
-    const float d = rest.total(0), step = d / count;
-    args.sums[row] = first + step;
-    const Floats tag;
-    const float squares =
-        hn::GetLane(fused(tag, hn::Set(tag, -d), hn::Set(tag, step), hn::Set(tag, rest.total(1))));
-    args.squares[row] = squares < 0 ? 0 : squares;  // NaN stays
+    const CenteredSums sums = centered_sums<row_run>(
+        args.columns, [x](std::size_t first, std::size_t) { return x + first; });
+    args.centers[row] = sums.center;
+    args.sums[row] = sums.rest;
+    args.squares[row] = sums.square;
   }
 }
 
@@ -88,11 +69,13 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void add_channel_gradients(const float* x, 
 static inline void channel_sums_kernel(const ChannelArgs& args) noexcept {
   for (std::size_t row = 0; row < args.rows; ++row) {
     const std::size_t c = (args.first_row + row) % args.channels;
-    LaneSums<2> sums;
-    add_channel_gradients(args.x + row * args.columns, args.dy + row * args.columns, args.columns,
-                          args.mean[c], args.rstd[c], sums);
-    args.sums[row] = sums.total(0);
-    args.squares[row] = sums.total(1);
+    const float *x = args.x + row * args.columns, *dy = args.dy + row * args.columns;
+    const auto sums = sums_of_row<2, row_run>(
+        args.columns, [&](std::size_t first, std::size_t count, auto& lanes) {
+          add_channel_gradients(x + first, dy + first, count, args.mean[c], args.rstd[c], lanes);
+        });
+    args.sums[row] = sums[0];
+    args.squares[row] = sums[1];
   }
 }
 

@@ -12,18 +12,18 @@
 #include <soma/base/config.hpp>
 #include <soma/kernels/norm/args.hpp>
 #include <soma/kernels/norm/channels-inl.hpp>
+#include <soma/kernels/norm/moments-inl.hpp>
 #include <soma/kernels/norm/softmax-inl.hpp>
 #include <soma/kernels/reduce/segment_tree-inl.hpp>
 #include <soma/kernels/rows/matrix_io-inl.hpp>
+#include <soma/kernels/rows/row_sums-inl.hpp>
 
 #include <hwy/highway.h>
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstring>
-#include <limits>
 
 HWY_BEFORE_NAMESPACE();
 namespace SOMA_NAMESPACE {
@@ -45,78 +45,13 @@ struct RowMoments {
 
 }  // namespace
 
-// sums[0] += (x - mean)^2, and with two sums sums[1] += x - mean.
-template <std::size_t kSums>
-HWY_NOINLINE HWY_MAYBE_UNUSED static void add_deviations(const float* x, std::size_t count,
-                                                         float mean, LaneSums<kSums>& sums) {
-  const FloatVector center = hn::Set(Floats(), mean);
-  accumulate<kSums, 1>({x}, count, sums, [&](FloatVector* sum, FloatVector v) HWY_ATTR {
-    const FloatVector difference = hn::Sub(v, center);
-    sum[0] = fused(Floats(), difference, difference, sum[0]);
-    if constexpr (kSums == 2) sum[1] = hn::Add(sum[1], difference);
-  });
-}
-
-// The sums of a row: add(first column, columns, sums) adds a chunk. Rows longer than a run add the
-// sums of their runs one after the other.
-template <std::size_t kSums, class Add>
-HWY_INLINE std::array<float, kSums> sums_of_row(std::size_t columns, const Add& add) {
-  std::array<float, kSums> totals{};
-  for (std::size_t begin = 0; begin < columns; begin += norm_run) {
-    LaneSums<kSums> sums;
-    for_each_chunk((std::min)(columns - begin, norm_run),
-                   [&](std::size_t first, std::size_t count) { add(begin + first, count, sums); });
-    for (std::size_t i = 0; i < kSums; ++i) totals[i] += sums.total(i);
-  }
-  return totals;
-}
-
-// -a * a + b, rounded once on every target.
-static inline float subtract_square(float b, float a) {
-  const Floats d;
-  return hn::GetLane(fused(d, hn::Set(d, -a), hn::Set(d, a), hn::Set(d, b)));
-}
-
-// The means of (x - mean)^2 and, with two sums, of x - mean.
-template <std::size_t kSums>
-static inline std::array<float, kSums> mean_differences(CachedRow& x, std::size_t columns,
-                                                        float mean) {
-  std::array<float, kSums> means =
-      sums_of_row<kSums>(columns, [&](std::size_t first, std::size_t count, auto& sums) {
-        add_deviations(x.read(first, count), count, mean, sums);
-      });
-  for (float& value : means) value /= static_cast<float>(columns);
-  return means;
-}
-
 static inline RowMoments row_moments(CachedRow& x, const NormArgs& args) {
   const auto columns = static_cast<float>(args.columns);
-  RowMoments moments;
-  float variance = 0;
-  if (args.rms) {
-    variance = mean_differences<1>(x, args.columns, 0)[0];
-  } else {
-    moments.mean = sums_of_row<1>(args.columns,
-                                  [&](std::size_t first, std::size_t count, auto& sums) {
-                                    add_run(x.read(first, count), count, sums);
-                                  })[0] /
-                   columns;
-    auto [square, rest] = mean_differences<2>(x, args.columns, moments.mean);
-    // The elements are nearly equal: the error of the mean is as large as their spread. (Both sides
-    // are infinite where equal elements are so large that the square of that error overflows.)
-    if (4 * rest * rest >= square) {
-      moments.mean += rest;
-      const auto again = mean_differences<2>(x, args.columns, moments.mean);
-      square = again[0];
-      rest = again[1];
-    }
-    variance = (std::max)(subtract_square(square, rest), 0.0f);  // NaN stays
-    moments.mean += rest;
-  }
-  // A sum that is above all numbers says nothing of the row: without this it would end as zeros.
-  moments.rstd = std::isinf(variance) ? std::numeric_limits<float>::quiet_NaN()
-                                      : 1 / std::sqrt(variance + args.epsilon);
-  return moments;
+  const auto read = [&](std::size_t first, std::size_t count) { return x.read(first, count); };
+  if (args.rms) return {0, rstd_of(square_sum(args.columns, read) / columns, args.epsilon)};
+  const CenteredSums sums = centered_sums(args.columns, read);
+  const float rest = sums.rest / columns;
+  return {sums.center + rest, rstd_of(variance_of(rest, sums.square / columns), args.epsilon)};
 }
 
 // (x - mean) * rstd * gamma + beta, the last two steps rounded as one.

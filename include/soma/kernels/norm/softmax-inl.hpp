@@ -10,6 +10,7 @@
 #include <soma/base/config.hpp>
 #include <soma/kernels/norm/args.hpp>
 #include <soma/kernels/rows/matrix_io-inl.hpp>
+#include <soma/kernels/rows/row_sums-inl.hpp>
 #include <soma/simd/math-inl.hpp>
 
 #include <hwy/highway.h>
@@ -71,12 +72,19 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void add_exponentials_apart(const float* x,
   });
 }
 
+// Those two sums over a row.
+static inline std::array<float, 2> sums_below(CachedRow& x, std::size_t columns, float largest) {
+  return sums_of_row<2>(columns, [&](std::size_t first, std::size_t count, auto& lanes) {
+    add_exponentials_apart(x.read(first, count), count, largest, lanes);
+  });
+}
+
 // log sum exp(x - largest) of a row, from those sums: log(1 + others), where others are the small
 // sum and all but one of the largest. NaN where the largest is infinite.
-static inline float log_sum_below(float largest, const LaneSums<2>& sums) {
+static inline float log_sum_below(float largest, const std::array<float, 2>& sums) {
   if (std::isinf(largest)) return std::numeric_limits<float>::quiet_NaN();
   const Floats d;
-  const float others = (sums.total(1) - 1) + sums.total(0);
+  const float others = (sums[1] - 1) + sums[0];
   return hn::GetLane(others <= 1 ? log_one_plus_lanes(d, hn::Set(d, others))
                                  : log_lanes(d, hn::Set(d, 1 + others)));
 }
@@ -114,19 +122,18 @@ static inline void softmax_kernel(const SoftmaxArgs& args) noexcept {
   for (std::size_t row = 0; row < args.rows; ++row) {
     x.start(row);
     const float largest = largest_of_row(x, args.columns);
-    LaneSums<1> sums;
-    LaneSums<2> apart;
-    for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
-      const float* from = x.read(first, count);
-      if (keep)
-        write_exponentials(from, count, largest, writer.place(row, first), sums);
-      else if (args.logarithm)
-        add_exponentials_apart(from, count, largest, apart);
-      else
-        add_exponentials(from, count, largest, sums);
-    });
-    const float inverse = args.logarithm ? 0 : 1 / sums.total();
-    const float logarithm = args.logarithm ? log_sum_below(largest, apart) : 0;
+    float inverse = 0, logarithm = 0;
+    if (args.logarithm)
+      logarithm = log_sum_below(largest, sums_below(x, args.columns, largest));
+    else
+      inverse =
+          1 / sums_of_row<1>(args.columns, [&](std::size_t first, std::size_t count, auto& lanes) {
+            const float* from = x.read(first, count);
+            if (keep)
+              write_exponentials(from, count, largest, writer.place(row, first), lanes);
+            else
+              add_exponentials(from, count, largest, lanes);
+          })[0];
     for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
       float* to = writer.place(row, first);
       if (keep)
@@ -175,14 +182,13 @@ static inline void softmax_backward_kernel(const SoftmaxArgs& args) noexcept {
   for (std::size_t row = 0; row < args.rows; ++row) {
     y.start(row);
     dy.start(row);
-    LaneSums<1> sums;
-    for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
-      if (args.logarithm)
-        add_run(dy.read(first, count), count, sums);
-      else
-        add_products(y.read(first, count), dy.read(first, count), count, sums);
-    });
-    const float sum = sums.total();
+    const float sum =
+        sums_of_row<1>(args.columns, [&](std::size_t first, std::size_t count, auto& lanes) {
+          if (args.logarithm)
+            add_run(dy.read(first, count), count, lanes);
+          else
+            add_products(y.read(first, count), dy.read(first, count), count, lanes);
+        })[0];
     for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
       const auto gradient = args.logarithm ? log_softmax_gradient_run : softmax_gradient_run;
       gradient(y.read(first, count), dy.read(first, count), count, sum, writer.place(row, first));

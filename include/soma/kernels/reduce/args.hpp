@@ -10,13 +10,17 @@ namespace SOMA_NAMESPACE {
 
 enum class Reduction : std::uint8_t { sum, maximum, minimum };
 
-// out[r] = reduction over the columns of row r. A sum uses 16 logical lanes: lane i adds elements
-// i, i + 16, ... in order, then lanes are added pairwise (i with i + 8, + 4, + 2, + 1). NaN wins in
-// maximum and minimum. Without columns, the result is 0, -infinity or infinity.
+// out[r] = reduction over the columns of row r. A sum of up to row_run columns uses 16 logical
+// lanes: lane i adds elements i, i + 16, ... in order, then lanes are added pairwise (i with i + 8,
+// + 4, + 2, + 1); runs of row_run columns meet in a binary tree (kernels/rows/row_sums-inl.hpp).
+// NaN wins in maximum and minimum. Without columns, the result is 0, -infinity or infinity.
 struct RowReduceArgs {
   Reduction reduction = Reduction::sum;
   std::size_t rows = 0, columns = 0;
   MatrixOperand x{};
+  // A row may be a window of an image: lines of `line` columns, which begin line_stride columns
+  // apart. 0: one line.
+  std::size_t line = 0, line_stride = 0;
   float* out = nullptr;  // rows
 };
 
@@ -31,7 +35,7 @@ struct ColumnSumArgs {
   float* out = nullptr;
 };
 
-// The sum of squares of a run, in double: 16 logical lanes as above.
+// The sum of squares of a run, in double: 16 logical lanes, one run.
 struct SumSquaresArgs {
   std::size_t count = 0;
   const void* x = nullptr;

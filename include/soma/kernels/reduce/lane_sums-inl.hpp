@@ -1,6 +1,7 @@
-// Sums in 16 logical lanes: lane i adds elements i, i + 16, ... in order, then lanes are added
-// pairwise. The lanes are stored in memory between chunks, so a sum depends neither on the width of
-// the vectors nor on how a run is cut into chunks (which begin at multiples of 16).
+// Sums of squares in double, in 16 logical lanes: lane i adds elements i, i + 16, ... in order,
+// then lanes are added pairwise. The lanes are stored in memory between chunks, so a sum depends
+// neither on the width of the vectors nor on how a run is cut into chunks (which begin at multiples
+// of 16).
 
 #if defined(SOMA_KERNELS_REDUCE_LANE_SUMS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_REDUCE_LANE_SUMS_INL_HPP
@@ -38,23 +39,11 @@ static inline T total(const SixteenLanes<T>& sums) {
   return left[0];
 }
 
-// `count` is a multiple of 16; callers pad with zeros, which change no lane (a lane is never -0).
-// Vectors narrower than 16 lanes pass over the chunk once for each part of the lanes: the chunk is
-// in the first-level cache, and the passes are independent, so they overlap.
-HWY_NOINLINE HWY_MAYBE_UNUSED static void add_to_lanes(const float* values, std::size_t count,
-                                                       SixteenLanes<float>& sums) {
-  const hn::CappedTag<float, logical_lanes> d;
-  for (std::size_t part = 0; part < logical_lanes; part += hn::Lanes(d)) {
-    auto sum = hn::Load(d, sums.lane + part);
-    for (std::size_t i = part; i < count; i += logical_lanes)
-      sum = hn::Add(sum, load_bytes(d, values + i));
-    hn::Store(sum, d, sums.lane + part);
-  }
-}
-
-// As above, squares in double. The square of an fp32 number is exact in double (48 bits, exponents
-// from -298 to 255), so whether product and sum are fused changes no bit and every target, with or
-// without fused multiply-add, agrees.
+// `count` is a multiple of 16; callers pad with zeros, which change no lane. Vectors narrower than
+// 16 lanes pass over the chunk once for each part of the lanes: the chunk is in the first-level
+// cache, and the passes are independent, so they overlap. The square of an fp32 number is exact in
+// double (48 bits, exponents from -298 to 255), so whether product and sum are fused changes no bit
+// and every target, with or without fused multiply-add, agrees.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void add_squares(const float* values, std::size_t count,
                                                       SixteenLanes<double>& sums) {
   const hn::CappedTag<double, logical_lanes / 2> d;

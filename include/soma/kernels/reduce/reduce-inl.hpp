@@ -13,6 +13,7 @@
 #include <soma/kernels/reduce/args.hpp>
 #include <soma/kernels/reduce/column_sums-inl.hpp>
 #include <soma/kernels/reduce/lane_sums-inl.hpp>
+#include <soma/kernels/rows/row_sums-inl.hpp>
 #include <soma/kernels/rows/run_io-inl.hpp>
 
 #include <hwy/highway.h>
@@ -26,6 +27,11 @@ HWY_BEFORE_NAMESPACE();
 namespace SOMA_NAMESPACE {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+
+struct RowBuffers {
+  RunBuffer values, line;
+  ConvertBuffers scratch;
+};
 
 // ---- extremes
 
@@ -59,16 +65,41 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static std::int32_t largest_ordered(const float* v
   return hn::GetLane(hn::MaxOfLanes(d, best));
 }
 
+static inline const float* plain_run(const RunSource& source, std::size_t row, std::size_t column) {
+  return reinterpret_cast<const float*>(source.data) + row * source.row_stride + column;
+}
+
+// A chunk of a row, which may consist of lines: whole groups of floats.
+static inline const float* load_chunk(const RowReduceArgs& args, const RunSource& source,
+                                      std::size_t row, std::size_t first, std::size_t count,
+                                      RowBuffers& buffers) {
+  float* const values = buffers.values.values;
+  if (args.line == 0) return load_run(source, row, first, count, values, buffers.scratch);
+  for (std::size_t done = 0; done < count;) {
+    const std::size_t at = (first + done) % args.line, line = (first + done) / args.line;
+    const std::size_t part = (std::min)(args.line - at, count - done);
+    const std::size_t column = line * args.line_stride + at;
+    const float* from =
+        source.plain ? plain_run(source, row, column)
+                     : load_run(source, row, column, part, buffers.line.values, buffers.scratch);
+    std::memcpy(values + done, from, part * sizeof(float));
+    done += part;
+  }
+  std::fill(values + count, values + whole_groups(count), 0.0f);
+  return values;
+}
+
 // The minimum is minus the maximum of the negated numbers.
 static inline float row_extreme(const RowReduceArgs& args, const RunSource& source, std::size_t row,
-                                RunBuffer& buffer, ConvertBuffers& scratch) {
+                                RowBuffers& buffers) {
   const std::int32_t flip = args.reduction == Reduction::minimum ? INT32_MIN : 0;
   std::int32_t largest = ordered(std::int32_t{INT32_MIN | 0x7F800000});  // -infinity
   for (std::size_t first = 0; first < args.columns; first += run_chunk) {
     const std::size_t count = (std::min)(run_chunk, args.columns - first);
-    const float* values = load_run(source, row, first, count, buffer.values, scratch);
+    const float* values = load_chunk(args, source, row, first, count, buffers);
     // The padding of a group must not win: a copy of one of its elements does not.
-    std::fill(buffer.values + count, buffer.values + whole_groups(count), values[0]);
+    std::fill(buffers.values.values + count, buffers.values.values + whole_groups(count),
+              values[0]);
     largest = largest_ordered(values, whole_groups(count), flip, largest);
   }
   const std::int32_t bits = largest == quiet_nan_bits ? largest : ordered(largest) ^ flip;
@@ -80,24 +111,21 @@ static inline float row_extreme(const RowReduceArgs& args, const RunSource& sour
 // ---- sums
 
 static inline float row_sum(const RowReduceArgs& args, const RunSource& source, std::size_t row,
-                            RunBuffer& buffer, ConvertBuffers& scratch) {
-  SixteenLanes<float> sums;
-  for (std::size_t first = 0; first < args.columns; first += run_chunk) {
-    const std::size_t count = (std::min)(run_chunk, args.columns - first);
-    const float* values = load_run(source, row, first, count, buffer.values, scratch);
-    add_to_lanes(values, whole_groups(count), sums);
-  }
-  return total(sums);
+                            RowBuffers& buffers) {
+  const bool in_place = source.plain && args.line == 0;
+  return sums_of_row<1>(args.columns, [&](std::size_t first, std::size_t count, auto& lanes) {
+    add_run(in_place ? plain_run(source, row, first)
+                     : load_chunk(args, source, row, first, count, buffers),
+            count, lanes);
+  })[0];
 }
 
 static inline void reduce_rows(const RowReduceArgs& args) noexcept {
   const RunSource source = run_source(args.x);
-  RunBuffer buffer;
-  ConvertBuffers scratch;
+  RowBuffers buffers;
   for (std::size_t row = 0; row < args.rows; ++row)
-    args.out[row] = args.reduction == Reduction::sum
-                        ? row_sum(args, source, row, buffer, scratch)
-                        : row_extreme(args, source, row, buffer, scratch);
+    args.out[row] = args.reduction == Reduction::sum ? row_sum(args, source, row, buffers)
+                                                     : row_extreme(args, source, row, buffers);
 }
 
 static inline void column_sums(const ColumnSumArgs& args) noexcept {

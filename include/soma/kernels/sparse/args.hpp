@@ -9,8 +9,9 @@
 namespace SOMA_NAMESPACE {
 
 // Row b of y, for bags first ... last - 1: the sum over i from offsets[b] to offsets[b + 1] of
-// weights[i] * table[ids[i]], in ascending order in fp32 from zero, times 1 / (number of ids) if
-// `mean`. The row of a bag without ids is 0. With weights, each term is one fused multiply-add.
+// weights[i] * table[ids[i]] in fp32, times 1 / (number of ids) if `mean`. Ids are added in runs of
+// rows_of_run() in ascending order, each from zero. The row of a bag without ids is 0. With
+// weights, each term is one fused multiply-add.
 struct BagArgs {
   std::size_t first = 0, last = 0, columns = 0;
   MatrixOperand table{};
@@ -24,7 +25,7 @@ struct BagArgs {
 
 // Row k of out, for k from first to last - 1: the sum over i from starts[k] to starts[k + 1] of
 // weights[i] * dy[list[i]]. list names bags, ascending for each k. Bags of one segment are added in
-// order from zero, segments in the tree of Segments.
+// runs of rows_of_run() in order from zero, segments in the tree of Segments.
 struct BagGradientArgs {
   std::size_t first = 0, last = 0, columns = 0;
   const float* dy = nullptr;

@@ -8,6 +8,8 @@
 #endif
 
 #include <soma/base/config.hpp>
+#include <soma/kernels/operand.hpp>
+#include <soma/kernels/reduce/segment_tree-inl.hpp>
 #include <soma/kernels/rows/run_io-inl.hpp>
 #include <soma/kernels/rows/vector_loops-inl.hpp>
 #include <soma/kernels/sparse/args.hpp>
@@ -55,21 +57,31 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void sum_bag(const BagArgs& args, std::size
     return table + bag_id<Id>(args, i) * args.table.row_stride;
   };
   FloatVector sums[vectors];
-  for (std::size_t k = 0; k < vectors; ++k) sums[k] = hn::Zero(d);
-  for (std::size_t i = begin; i < end; ++i) {
-    if (i + bag_fetch_distance < end) {
-      const float* ahead = row_of(i + bag_fetch_distance);
-      for (std::size_t k = 0; k < kGroups; ++k) hwy::Prefetch(ahead + k * sum_lanes);
+  alignas(64) float runs[kGroups * sum_lanes];  // the sum of the runs before
+  const std::size_t run = rows_of_run(end - begin);
+  for (std::size_t first = begin;; first += run) {
+    for (std::size_t k = 0; k < vectors; ++k) sums[k] = hn::Zero(d);
+    const std::size_t last = (std::min)(first + run, end);
+    for (std::size_t i = first; i < last; ++i) {
+      if (i + bag_fetch_distance < end) {
+        const float* ahead = row_of(i + bag_fetch_distance);
+        for (std::size_t k = 0; k < kGroups; ++k) hwy::Prefetch(ahead + k * sum_lanes);
+      }
+      const float* row = row_of(i);
+      if (args.weights != nullptr) {
+        const auto weight = hn::Set(d, args.weights[i]);
+        for (std::size_t k = 0; k < vectors; ++k)
+          sums[k] = fused(d, weight, load_bytes(d, row + k * float_lanes), sums[k]);
+      } else {
+        for (std::size_t k = 0; k < vectors; ++k)
+          sums[k] = hn::Add(sums[k], load_bytes(d, row + k * float_lanes));
+      }
     }
-    const float* row = row_of(i);
-    if (args.weights != nullptr) {
-      const auto weight = hn::Set(d, args.weights[i]);
+    if (first != begin)
       for (std::size_t k = 0; k < vectors; ++k)
-        sums[k] = fused(d, weight, load_bytes(d, row + k * float_lanes), sums[k]);
-    } else {
-      for (std::size_t k = 0; k < vectors; ++k)
-        sums[k] = hn::Add(sums[k], load_bytes(d, row + k * float_lanes));
-    }
+        sums[k] = hn::Add(hn::Load(d, runs + k * float_lanes), sums[k]);
+    if (last == end) break;
+    for (std::size_t k = 0; k < vectors; ++k) hn::Store(sums[k], d, runs + k * float_lanes);
   }
   const auto scale = hn::Set(d, bag_scale(args, end - begin));
   for (std::size_t k = 0; k < vectors; ++k)
@@ -97,7 +109,7 @@ static inline void bags_converted(const BagArgs& args) {
   const RunSource source = run_source(args.table);
   const MatrixTarget& y = args.y;
   const Floats d;
-  RunBuffer row, sums;
+  RunBuffer row, sums, runs;
   ConvertBuffers scratch;
   for (std::size_t bag = args.first; bag < args.last; ++bag) {
     const std::size_t begin = args.offsets[bag], end = args.offsets[bag + 1];
@@ -107,16 +119,23 @@ static inline void bags_converted(const BagArgs& args) {
     for (std::size_t column = 0; column < args.columns; column += run_chunk) {
       const std::size_t count = (std::min)(run_chunk, args.columns - column);
       const std::size_t whole = whole_groups(count);
-      std::fill(sums.values, sums.values + whole, 0.0f);
-      for (std::size_t i = begin; i < end; ++i) {
-        const float* values =
-            load_run(source, bag_id<Id>(args, i), column, count, row.values, scratch);
-        const auto weight = hn::Set(d, args.weights != nullptr ? args.weights[i] : 1.0f);
-        for (std::size_t c = 0; c < whole; c += float_lanes) {
-          const auto sum = hn::Load(d, sums.values + c), value = load_bytes(d, values + c);
-          hn::Store(args.weights != nullptr ? fused(d, weight, value, sum) : hn::Add(sum, value), d,
-                    sums.values + c);
+      const std::size_t run = rows_of_run(end - begin);
+      for (std::size_t first = begin;; first += run) {
+        std::fill(sums.values, sums.values + whole, 0.0f);
+        const std::size_t last = (std::min)(first + run, end);
+        for (std::size_t i = first; i < last; ++i) {
+          const float* values =
+              load_run(source, bag_id<Id>(args, i), column, count, row.values, scratch);
+          const auto weight = hn::Set(d, args.weights != nullptr ? args.weights[i] : 1.0f);
+          for (std::size_t c = 0; c < whole; c += float_lanes) {
+            const auto sum = hn::Load(d, sums.values + c), value = load_bytes(d, values + c);
+            hn::Store(args.weights != nullptr ? fused(d, weight, value, sum) : hn::Add(sum, value),
+                      d, sums.values + c);
+          }
         }
+        if (first != begin) add_floats(runs.values, whole, sums.values);
+        if (last == end) break;
+        std::copy_n(sums.values, whole, runs.values);
       }
       for (std::size_t c = 0; c < whole; c += float_lanes)
         hn::Store(hn::Mul(hn::Load(d, sums.values + c), scale), d, sums.values + c);
@@ -153,8 +172,15 @@ class BagGradientSum {
       while (waiting >= 2 && border(waiting - 2) < (segments_[waiting - 1] ^ segment))
         join(--waiting);
       float* partial = sums_[waiting];
-      std::fill(partial, partial + columns_, 0.0f);
-      for (; i < end && segment_of(i) == segment; ++i) add(i, partial);
+      std::size_t stop = i + 1;
+      while (stop < end && segment_of(stop) == segment) ++stop;
+      const std::size_t run = rows_of_run(stop - i);
+      for (bool opens = true; i < stop; opens = false) {
+        float* const to = opens ? partial : run_;
+        std::fill(to, to + columns_, 0.0f);
+        for (const std::size_t last = (std::min)(i + run, stop); i < last; ++i) add(i, to);
+        if (!opens) add_floats(run_, columns_, partial);
+      }
       segments_[waiting++] = segment;
     }
     while (waiting >= 2) join(--waiting);
@@ -203,7 +229,7 @@ class BagGradientSum {
   const BagGradientArgs& args_;
   std::size_t column_, columns_;
   std::uint32_t segments_[levels] = {};
-  alignas(64) float sums_[levels][bag_columns];
+  alignas(64) float sums_[levels][bag_columns], run_[bag_columns];
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <soma/base/record.hpp>
 #include <soma/nn/initial.hpp>
 #include <soma/nn/scope.hpp>
+#include <soma/ops/fields.hpp>
 #include <soma/ops/records.hpp>
 #include <soma/ops/rows/settings.hpp>
 
@@ -16,6 +17,11 @@
 
 namespace SOMA_NAMESPACE::nn {
 
+SOMA_INLINE void fields(FieldVisitor& visitor, BatchNormOptions& options) {
+  visitor.option("epsilon", options.epsilon, epsilon_range);
+  visitor.option("momentum", options.momentum, NumberRange::within(0, 1));
+}
+
 SOMA_INLINE BatchNorm::BatchNorm(const Scope& scope, std::size_t channels,
                                  const BatchNormOptions& norm_options)
     : weight(initial_parameter(scope, Shape{channels}, {Initial::full(1)})),
@@ -23,7 +29,9 @@ SOMA_INLINE BatchNorm::BatchNorm(const Scope& scope, std::size_t channels,
       running_mean(initial_parameter(scope, Shape{channels}, {Initial::full(0)})),
       running_var(initial_parameter(scope, Shape{channels}, {Initial::full(1)})),
       options(norm_options),
-      path(scope) {}
+      path(scope) {
+  check_ranges("BatchNorm", options);
+}
 
 SOMA_INLINE Var BatchNorm::operator()(Tape& tape, const Var& x) const {
   const auto within = tape.within(path.view());
@@ -57,13 +65,15 @@ SOMA_INLINE void BatchNorm::advance(const Tensor& statistics) const {
   const FloatEnvironment environment;
   const std::size_t channels = weight.shape()[0];
   const float* batch = statistics.data<float>();
-  const auto mix = [&](const Var& running, const float* now) {
-    float* values = running.value().mutable_data<float>();
-    for (std::size_t c = 0; c < channels; ++c)
-      values[c] = std::fma(options.momentum, now[c] - values[c], values[c]);
-  };
-  mix(running_mean, batch);
-  mix(running_var, batch + 2 * channels);
+  const float *mean = batch, *variance = batch + 2 * channels;
+  float* means = running_mean.value().mutable_data<float>();
+  float* variances = running_var.value().mutable_data<float>();
+  const float share = options.momentum;
+  for (std::size_t c = 0; c < channels; ++c) {
+    if (!std::isfinite(mean[c]) || !std::isfinite(variance[c])) continue;
+    means[c] = std::fma(share, mean[c], (1 - share) * means[c]);
+    variances[c] = std::fma(share, variance[c], (1 - share) * variances[c]);
+  }
 }
 
 }  // namespace SOMA_NAMESPACE::nn

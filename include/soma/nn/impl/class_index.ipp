@@ -5,6 +5,7 @@
 
 #include <soma/data/order.hpp>
 #include <soma/kernels/sparse/args.hpp>
+#include <soma/ops/fields.hpp>
 #include <soma/ops/ranges.hpp>
 #include <soma/ops/sparse/table.hpp>
 #include <soma/tensor/tensor.hpp>
@@ -19,6 +20,14 @@
 
 namespace SOMA_NAMESPACE::nn {
 
+SOMA_INLINE void fields(FieldVisitor& visitor, ClassIndexOptions& options) {
+  // The same error where the options are a member of a sampler's.
+  constexpr ErrorId id = error_id::operator_value;
+  visitor.option("tables", options.tables, {.least = 1, .id = id});
+  visitor.option("codes", options.codes, {.least = 0, .most = 5, .id = id});
+  visitor.option("seed", options.seed);
+}
+
 SOMA_INLINE ClassIndex::ClassIndex(Context& context, std::size_t classes, std::size_t columns,
                                    const ClassIndexOptions& options)
     : context_(context),
@@ -27,6 +36,7 @@ SOMA_INLINE ClassIndex::ClassIndex(Context& context, std::size_t classes, std::s
       tables_(options.tables),
       codes_(options.codes != 0 ? options.codes : class_index_codes(classes)) {
   static_cast<void>(sparse_table(context, "ClassIndex"));
+  check_ranges("ClassIndex", options);
   const auto check = [](std::string_view name, std::size_t value, std::size_t least,
                         std::size_t most) {
     if (value < least || value > most)
@@ -35,7 +45,6 @@ SOMA_INLINE ClassIndex::ClassIndex(Context& context, std::size_t classes, std::s
   };
   check("classes", classes, 1, 0xFFFFFFFFu);
   check("columns", columns, 1, dwta_most_columns);
-  check("codes", codes_, 1, 5);
   check("tables", tables_, 1, dwta_most_codes / codes_);
   // Permutations of the columns, one behind the other, cut into bins.
   const std::size_t places = tables_ * codes_ * dwta_bin;

@@ -9,6 +9,7 @@
 #include <soma/nn/class_candidates.hpp>
 #include <soma/nn/class_index.hpp>
 #include <soma/numeric/draw_sequence.hpp>
+#include <soma/ops/fields.hpp>
 #include <soma/ops/ranges.hpp>
 #include <soma/runtime/clock.hpp>
 #include <soma/state/state_dict.hpp>
@@ -41,6 +42,13 @@ SOMA_INLINE SamplerOptions sampler_options_for(std::size_t classes, std::size_t 
   return options;
 }
 
+SOMA_INLINE void fields(FieldVisitor& visitor, SamplerOptions& options) {
+  visitor.option("set", options.set, NumberRange::at_least(1));
+  visitor.option("seed", options.seed);
+  visitor.option("refresh_every", options.refresh_every, NumberRange::at_least(1));
+  visitor.option("index", options.index);
+}
+
 SOMA_INLINE ClassSampler::ClassSampler(Context& context, std::size_t classes, std::size_t width,
                                        const SamplerOptions& options)
     : context_(context), classes_(classes), options_(options) {
@@ -48,10 +56,10 @@ SOMA_INLINE ClassSampler::ClassSampler(Context& context, std::size_t classes, st
   const auto refuse = [](std::string_view name, std::size_t value, std::string_view wanted) {
     fail(error_id::train_options, "ClassSampler", name, std::to_string(value), wanted);
   };
-  if (options.set == 0 || options.set > classes)
+  check_ranges("ClassSampler", options, error_id::train_options);
+  if (options.set > classes)
     refuse("set", options.set, "1 to the number of classes, " + std::to_string(classes));
   if (!uses_index(options.kind)) return;
-  if (options.refresh_every == 0) refuse("refresh_every", 0, "at least 1");
   index_.emplace(context, classes, width, options.index);
   changed_mark_.assign(classes, 0);
 }

@@ -5,6 +5,7 @@
 
 #include <soma/nn/class_candidates.hpp>
 #include <soma/nn/class_index.hpp>
+#include <soma/ops/fields.hpp>
 #include <soma/ops/sparse/table.hpp>
 
 #include <algorithm>
@@ -35,6 +36,12 @@ SOMA_INLINE bool BestClasses::before(const FoundClass& a, const FoundClass& b) {
   return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
 }
 
+SOMA_INLINE void fields(FieldVisitor& visitor, ClassSearchOptions& options) {
+  visitor.option("index", options.index);
+  visitor.option("head", options.head);
+  visitor.option("candidates", options.candidates, NumberRange::at_least(1));
+}
+
 SOMA_INLINE ClassSearch::ClassSearch(Context& context, const Tensor& weight, const Tensor& bias,
                                      const ClassSearchOptions& options)
     : context_(context),
@@ -43,8 +50,7 @@ SOMA_INLINE ClassSearch::ClassSearch(Context& context, const Tensor& weight, con
       options_(options),
       index_(context, weight.size(0), weight.size(1), options.index),
       candidates_(weight.size(0)) {
-  if (options.candidates == 0)
-    fail(error_id::operator_value, "ClassSearch", "candidates", "0", "at least 1");
+  check_ranges("ClassSearch", options);
   options_.candidates = (std::min)(options.candidates, weight.size(0));
   options_.head = (std::min)(options.head, options_.candidates);
   index_.rebuild(weight);

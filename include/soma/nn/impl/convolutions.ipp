@@ -8,6 +8,7 @@
 #include <soma/base/record.hpp>
 #include <soma/nn/initial.hpp>
 #include <soma/nn/scope.hpp>
+#include <soma/ops/fields.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -26,9 +27,15 @@ SOMA_INLINE void describe_steps(Record& record, const ConvolutionSetting& steps)
 
 namespace SOMA_NAMESPACE::nn {
 
+SOMA_INLINE void fields(FieldVisitor& visitor, Conv1dOptions& options) {
+  visitor.option("stride", options.stride, NumberRange::at_least(1));
+  visitor.option("pad", options.pad);
+}
+
 SOMA_INLINE Conv1d::Conv1d(const Scope& scope, std::size_t in, std::size_t out, std::size_t kernel,
                            const Conv1dOptions& options)
     : setting{.stride_width = options.stride, .pad_width = options.pad}, path(scope) {
+  check_ranges("Conv1d", options);
   const Shape shape{out, in, kernel};
   const float bound = detail::root_of_ratio(1, fans(shape).in);  // lecun_uniform
   weight = initial_parameter(scope, shape, {Initial::uniform(bound, scope.draw("weight"))});
@@ -54,10 +61,15 @@ SOMA_INLINE void Conv1d::collect(Collector& collector) const {
 
 SOMA_INLINE void Conv1d::describe(Record& record) const { detail::describe_steps(record, setting); }
 
+SOMA_INLINE void fields(FieldVisitor& visitor, ConvTranspose2dOptions& options) {
+  visitor.option("setting", options.setting);
+}
+
 SOMA_INLINE ConvTranspose2d::ConvTranspose2d(const Scope& scope, std::size_t in, std::size_t out,
                                              std::size_t kernel,
                                              const ConvTranspose2dOptions& options)
     : setting(options.setting), path(scope) {
+  check_ranges("ConvTranspose2d", options);
   const Shape shape{in, out, kernel, kernel};
   const float bound = detail::root_of_ratio(1, fans(shape).in);  // PyTorch's fans
   weight = initial_parameter(scope, shape, {Initial::uniform(bound, scope.draw("weight"))});

@@ -7,15 +7,21 @@
 #include <soma/nn/initial.hpp>
 #include <soma/nn/product_site.hpp>
 #include <soma/nn/scope.hpp>
+#include <soma/ops/fields.hpp>
 
 #include <cstddef>
 #include <optional>
 
 namespace SOMA_NAMESPACE::nn {
 
+SOMA_INLINE void fields(FieldVisitor& visitor, LinearOptions& options) {
+  visitor.option("standard_deviation", options.standard_deviation, NumberRange::at_least(0));
+}
+
 SOMA_INLINE Linear::Linear(const Scope& scope, std::size_t in, std::size_t out,
                            const LinearOptions& options)
     : site(scope, options.edge) {
+  check_ranges("Linear", options);
   const Draw draw = scope.draw("weight");
   const float bound = detail::root_of_ratio(1, in);  // lecun_uniform
   weight = initial_parameter(
@@ -44,7 +50,10 @@ SOMA_INLINE Embedding::Embedding(const Scope& scope, std::size_t rows, std::size
                                  float standard_deviation)
     : weight(initial_parameter(scope, Shape{rows, width},
                                {Initial::normal(standard_deviation, scope.draw("weight"))})),
-      path(scope) {}
+      path(scope) {
+  check_range("Embedding", "standard_deviation", static_cast<double>(standard_deviation),
+              NumberRange::at_least(0));
+}
 
 SOMA_INLINE Var Embedding::operator()(Tape& tape, const Var& ids) const {
   const auto within = tape.within(path.view());
@@ -59,7 +68,9 @@ SOMA_INLINE LayerNorm::LayerNorm(const Scope& scope, std::size_t width, float no
     : weight(initial_parameter(scope, Shape{width}, {Initial::full(1)})),
       bias(initial_parameter(scope, Shape{width}, {Initial::full(0)})),
       epsilon(norm_epsilon),
-      path(scope) {}
+      path(scope) {
+  check_range("LayerNorm", "epsilon", static_cast<double>(epsilon), epsilon_range);
+}
 
 SOMA_INLINE Var LayerNorm::operator()(Tape& tape, const Var& x) const {
   const auto within = tape.within(path.view());
@@ -71,6 +82,11 @@ SOMA_INLINE void LayerNorm::collect(Collector& collector) const {
   collector.add("bias", bias, ParameterRole::bias);
 }
 
+SOMA_INLINE Dropout::Dropout(const Scope& scope, float drop_probability)
+    : probability(drop_probability), stream(scope.stream("dropout")) {
+  check_range("Dropout", "probability", static_cast<double>(probability), dropout_range);
+}
+
 SOMA_INLINE Var Dropout::operator()(Tape& tape, const Var& x) const {
   return dropout(tape, x, probability, stream);
 }
@@ -79,9 +95,14 @@ SOMA_INLINE DropoutSetting Dropout::setting(const Tape& tape) const {
   return dropout_setting(tape, probability, stream);
 }
 
+SOMA_INLINE void fields(FieldVisitor& visitor, Conv2dOptions& options) {
+  visitor.option("setting", options.setting);
+}
+
 SOMA_INLINE Conv2d::Conv2d(const Scope& scope, std::size_t in, std::size_t out, std::size_t kernel,
                            const Conv2dOptions& options)
     : setting(options.setting), path(scope) {
+  check_ranges("Conv2d", options);
   const Shape shape{out, in, kernel, kernel};
   const float bound = detail::root_of_ratio(1, fans(shape).in);  // lecun_uniform
   weight = initial_parameter(scope, shape, {Initial::uniform(bound, scope.draw("weight"))});

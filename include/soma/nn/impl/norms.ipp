@@ -7,6 +7,7 @@
 #include <soma/base/record.hpp>
 #include <soma/nn/initial.hpp>
 #include <soma/nn/scope.hpp>
+#include <soma/ops/fields.hpp>
 #include <soma/ops/records.hpp>
 
 #include <cstddef>
@@ -20,7 +21,9 @@ namespace SOMA_NAMESPACE::nn {
 SOMA_INLINE RmsNorm::RmsNorm(const Scope& scope, std::size_t width, float norm_epsilon)
     : weight(initial_parameter(scope, Shape{width}, {Initial::full(1)})),
       epsilon(norm_epsilon),
-      path(scope) {}
+      path(scope) {
+  check_range("RmsNorm", "epsilon", static_cast<double>(epsilon), epsilon_range);
+}
 
 SOMA_INLINE Var RmsNorm::operator()(Tape& tape, const Var& x) const {
   const auto within = tape.within(path.view());
@@ -40,6 +43,7 @@ SOMA_INLINE GroupNorm::GroupNorm(const Scope& scope, std::size_t group_count, st
       groups(group_count),
       epsilon(norm_epsilon),
       path(scope) {
+  check_range("GroupNorm", "epsilon", static_cast<double>(epsilon), epsilon_range);
   if (groups == 0 || channels % groups != 0)
     fail(error_id::operator_value, "GroupNorm", "groups", std::to_string(groups),
          "1 or more, in " + std::to_string(channels) + " channels a whole number of times");
@@ -60,7 +64,6 @@ SOMA_INLINE Var GroupNorm::operator()(Tape& tape, const Var& x) const {
   const Var rows = reshape(tape, x, Shape{shape[0] * groups, width});
   const Var inputs[] = {rows, ones};
   const Var normal = tape.apply_all(*tape.operators().norm, NormSetting{epsilon, false}, inputs)[0];
-  // Again by rows of x, so that sums follow the shards of a batch.
   const Var y = tape.with_sequences(reshape(tape, normal, shape), x.sequences());
   const Shape by_channel{std::span<const std::size_t>(sizes)};
   return add(tape, mul(tape, y, reshape(tape, weight, by_channel)),

@@ -3,6 +3,7 @@
 
 #include <soma/nn/precision_state.hpp>
 
+#include <soma/autograd/parameter.hpp>
 #include <soma/numeric/precision_text.hpp>
 #include <soma/ops/product_formats.hpp>
 #include <soma/ops/records.hpp>
@@ -30,16 +31,11 @@ SOMA_INLINE PrecisionState::PrecisionState(Context& context, const Precision& pr
            as_stored(precision_.gemm_weights, precision_.weights) &&
            as_stored(precision_.gemm_gradients, precision_.activation_gradients) &&
            precision_.activation_gradients.format == precision_.activations.format &&
-           precision_.weight_gradients.format == precision_.activation_gradients.format &&
            precision_.accumulation.plain();
 }
 
 SOMA_INLINE void PrecisionState::use_parts(const GlobalMaximum& maximum) {
   part_ = true;
-  // Then even a layer that reads stored numbers needs formats, which name the remaining steps of
-  // its gradient.
-  plain_everywhere_ = plain_;
-  plain_ = plain_ && activations() == DType::fp32;
   set_maximum(maximum);
 }
 
@@ -54,6 +50,17 @@ SOMA_INLINE LinearFormats* PrecisionState::formats(std::string_view path, bool e
   if (!layer.known) set_formats(layer, path, edge);
   layer.formats.product = context_.built_in().quantized_linear;
   return &layer.formats;
+}
+
+SOMA_INLINE DType PrecisionState::gradient_type(const Shape& parameter) const {
+  if (gathers_ || parameter.rank() < 2) return DType::fp32;
+  return find_dtype(precision_.weight_gradients.format);
+}
+
+SOMA_INLINE void PrecisionState::round_gradients(const Parameters& parameters) {
+  if (!std::exchange(gathers_, false)) return;
+  for (const Parameter& parameter : parameters)
+    round_gradient(context_, parameter.var, gradient_type(parameter.var.shape()));
 }
 
 SOMA_INLINE void PrecisionState::end_step() {
@@ -172,7 +179,7 @@ SOMA_INLINE auto PrecisionState::add(std::string_view path) -> Layer& {
 SOMA_INLINE void PrecisionState::set_formats(Layer& layer, std::string_view path, bool edge) {
   layer.known = true;
   LinearFormats& formats = layer.formats;
-  if (!plain_everywhere_ && (!edge || precision_.narrow_edges)) {
+  if (!edge || precision_.narrow_edges) {
     for (std::size_t i = 0; i < roles.size(); ++i) {
       LinearOperand& operand = layer.operand(i);
       operand.quantizer = quantizer(i);
@@ -182,10 +189,6 @@ SOMA_INLINE void PrecisionState::set_formats(Layer& layer, std::string_view path
     formats.accumulation = precision_.accumulation;
     formats.input_gradient = find_dtype(precision_.activation_gradients.format);
   }
-  if (plain_everywhere_)
-    formats.weight_gradient.reset();  // as in a layer without formats
-  else
-    formats.weight_gradient = find_dtype(precision_.weight_gradients.format);
   formats.part = part_;
   formats.maximum = maximum_;
   point_to_statistics(layer);

@@ -6,6 +6,7 @@
 #include <soma/autograd/sequence_functions.hpp>
 #include <soma/nn/layers.hpp>
 #include <soma/nn/sequence_rows.hpp>
+#include <soma/ops/fields.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -50,6 +51,11 @@ SOMA_INLINE void RecurrentWeights::collect(Collector& collector) const {
 
 namespace SOMA_NAMESPACE::nn {
 
+SOMA_INLINE void fields(FieldVisitor& visitor, RecurrentOptions& options) {
+  visitor.option("layers", options.layers, NumberRange::at_least(1));
+  visitor.option("dropout", options.dropout, dropout_range);
+}
+
 SOMA_INLINE void RecurrentLayers::collect(Collector& collector) const {
   for (const detail::RecurrentWeights& layer : layers) layer.collect(collector);
 }
@@ -57,9 +63,8 @@ SOMA_INLINE void RecurrentLayers::collect(Collector& collector) const {
 SOMA_INLINE RecurrentLayers::RecurrentLayers(const Scope& scope, std::size_t gates, std::size_t in,
                                              std::size_t width, const RecurrentOptions& options)
     : hidden(width), both(options.bidirectional), path_(scope) {
-  if (options.layers == 0 || width == 0)
-    fail(error_id::operator_value, "RecurrentLayers", options.layers == 0 ? "layers" : "hidden",
-         "0", "1 or more");
+  check_ranges("RecurrentLayers", options);
+  if (width == 0) fail(error_id::operator_value, "RecurrentLayers", "hidden", "0", "1 or more");
   for (std::size_t i = 0; i < options.layers; ++i) {
     const std::string name = "l" + std::to_string(i);
     const std::size_t columns = i == 0 ? in : width * (both ? 2 : 1);

@@ -17,6 +17,11 @@ SOMA_INLINE SequenceRows::SequenceRows(Tape& tape, const Var& x) : rows_(x), sha
          "[rows, C] or [B, T, C]");
   Context& context = tape.context();
   batch_ = x.sequences();
+  if (batch_.defined() && !batch_.place().leads())
+    fail(error_id::operator_sequences, "SequenceRows", "x",
+         x.value().describe() + " with the batch in dimension " +
+             std::to_string(batch_.place().dimension),
+         "[B, T, C] (transpose)");
   const Sequences each = batch_.defined() ? batch_ : Sequences::uniform(context, shape_[0]);
   rows_ = tape.with_sequences(reshape(tape, x, Shape{shape_[0] * shape_[1], shape_[2]}),
                               each.lengthened(context, shape_[1]));

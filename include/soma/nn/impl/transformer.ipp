@@ -5,6 +5,7 @@
 
 #include <soma/nn/layers.hpp>
 #include <soma/nn/sequence_rows.hpp>
+#include <soma/ops/fields.hpp>
 #include <soma/ops/records.hpp>
 #include <soma/ops/sequence/settings.hpp>
 
@@ -17,6 +18,18 @@
 
 namespace SOMA_NAMESPACE::nn {
 
+SOMA_INLINE void fields(FieldVisitor& visitor, TransformerOptions& options) {
+  visitor.option("width", options.width, NumberRange::at_least(1));
+  visitor.option("heads", options.heads, NumberRange::at_least(1));
+  visitor.option("inner", options.inner);
+  visitor.option("layers", options.layers);
+  visitor.option("dropout", options.dropout, dropout_range);
+  visitor.option("attention_dropout", options.attention_dropout, dropout_range);
+  visitor.option("epsilon", options.epsilon, epsilon_range);
+  visitor.option("standard_deviation", options.standard_deviation, NumberRange::at_least(0));
+  visitor.option("rotary_base", options.rotary_base, NumberRange::at_least(0));
+}
+
 SOMA_INLINE MultiHeadAttention::MultiHeadAttention(const Scope& scope,
                                                    const TransformerOptions& options,
                                                    bool queries_apart)
@@ -28,7 +41,8 @@ SOMA_INLINE MultiHeadAttention::MultiHeadAttention(const Scope& scope,
       output_dropout(scope / "output", options.attention_output_dropout ? options.dropout : 0),
       output(scope / "output", options.width, options.width,
              {.standard_deviation = options.standard_deviation}) {
-  if (heads == 0 || options.width % heads != 0)
+  check_ranges("MultiHeadAttention", options);
+  if (options.width % heads != 0)
     fail(error_id::operator_value, "MultiHeadAttention", "heads", std::to_string(heads),
          "a divisor of the width, " + std::to_string(options.width));
   const std::size_t width = options.width;

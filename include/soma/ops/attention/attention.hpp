@@ -28,6 +28,7 @@
 // ragged.empty_sequence, random.index_range.
 
 #include <soma/ops/attention/heads.hpp>
+#include <soma/ops/batch.hpp>
 #include <soma/ops/run.hpp>
 
 #include <algorithm>
@@ -45,7 +46,6 @@ inline void attention_shape(const ShapeCall& call) {
   check_floating("attention", "qkv", all);
   check_sequences("attention", all, call.sequences);
   if (setting.first_rows) check_first_rows("attention", call.sequences);
-  check_dropout("attention", setting.dropout);
   const AttentionInputs inputs = attention_inputs(call.inputs);
   if (setting.heads == 0 || all.size(1) % ((inputs.apart ? 2 : 3) * setting.heads) != 0)
     fail(error_id::operator_value, "attention", "heads", std::to_string(setting.heads),
@@ -162,6 +162,15 @@ inline void attention_backward_host(const OperatorCall& call) {
   });
 }
 
+// The rows are those of the queries: of the first rows, of other rows, or of all.
+inline void attention_batch(const BatchCall& call) {
+  const bool other_rows = call.inputs.size() > 3 && call.inputs[3].defined();
+  if (call.attributes.as<AttentionSetting>().first_rows)
+    call.results[0] = call.batches[0].summary(call.context);
+  else
+    call.results[0] = call.batches[other_rows ? 1 : 0];
+}
+
 inline void attention_gradient(const GradientCall& call);
 
 }  // namespace detail
@@ -181,9 +190,11 @@ inline constexpr Operator attention{.name = "attention",
                                     .outputs = 2,
                                     .keeps_inputs = 15,
                                     .keeps_outputs = 3,
+                                    .batch = &detail::attention_batch,
                                     .shape = &detail::attention_shape,
                                     .host = &detail::attention_host,
                                     .gradient = &detail::attention_gradient,
+                                    .wide_gradients = true,
                                     .built_in_samples = true,
                                     .operations = &detail::attention_forward_operations};
 

@@ -3,6 +3,7 @@
 // y[.., i, ..] = x[.., index[.., i, ..], ..]. The index has the rank of x and, in the other
 // dimensions, at most its sizes.
 
+#include <soma/ops/batch.hpp>
 #include <soma/ops/choose/elements.hpp>
 #include <soma/ops/choose/settings.hpp>
 #include <soma/ops/plain_call.hpp>
@@ -100,7 +101,19 @@ inline void gather_gradient(const GradientCall& call) {
     if (!reach.contiguous()) copy(sums, reach);
   }
   const DType dtype = call.inputs[0].dtype();
-  call.input_gradients[0].values = dtype == DType::fp32 ? dx : in_type(call.context, dx, dtype);
+  const bool keep = dtype == DType::fp32 || call.sum_type(0);
+  call.input_gradients[0].values = keep ? dx : in_type(call.context, dx, dtype);
+}
+
+// The elements of a whole row stay in it; elements that are chosen among rows have the batch of
+// their index.
+inline void gather_batch(const BatchCall& call) {
+  const std::size_t dimension = call.attributes.as<GatherSetting>().dimension;
+  const Sequences& batch = call.batches[0];
+  if (batch.defined() && batch.place().dimension != dimension)
+    call.results[0] = batch_of_same_dimension(batch, call.inputs[0], call.outputs[0]);
+  else
+    call.results[0] = call.batches[1];
 }
 
 }  // namespace detail
@@ -111,9 +124,11 @@ inline constexpr Operator gather{.name = "gather",
                                  .min_inputs = 2,
                                  .max_inputs = 2,
                                  .keeps_inputs = 2,
+                                 .batch = &detail::gather_batch,
                                  .shape = &detail::gather_shape,
                                  .host = &detail::gather_host,
                                  .gradient = &detail::gather_gradient,
+                                 .wide_gradients = true,
                                  .built_in_samples = true};
 
 }  // namespace ops

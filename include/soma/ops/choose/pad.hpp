@@ -73,6 +73,7 @@ inline constexpr Operator pad{.name = "pad",
                               .shape = &detail::pad_shape,
                               .host = &detail::pad_host,
                               .gradient = &detail::pad_gradient,
+                              .wide_gradients = true,
                               .built_in_samples = true};
 
 }  // namespace ops

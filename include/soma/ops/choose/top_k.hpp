@@ -3,6 +3,7 @@
 // Among equal elements the first comes first; NaN comes before all numbers, either way. The
 // gradient goes to the chosen elements.
 
+#include <soma/ops/batch.hpp>
 #include <soma/ops/choose/elements.hpp>
 #include <soma/ops/choose/settings.hpp>
 #include <soma/ops/plain_call.hpp>
@@ -139,6 +140,11 @@ inline void top_k_gradient(const GradientCall& call) {
   call.input_gradients[0].values = dx;
 }
 
+inline void top_k_batch(const BatchCall& call) {
+  if (call.batches[0].place().dimension == call.attributes.as<TopKSetting>().dimension) return;
+  call.results[0] = call.results[1] = call.batches[0];
+}
+
 }  // namespace detail
 
 namespace ops {
@@ -146,9 +152,11 @@ namespace ops {
 inline constexpr Operator top_k{.name = "top_k",
                                 .outputs = 2,
                                 .keeps_outputs = 2,
+                                .batch = &detail::top_k_batch,
                                 .shape = &detail::top_k_shape,
                                 .host = &detail::top_k_host,
                                 .gradient = &detail::top_k_gradient,
+                                .wide_gradients = true,
                                 .built_in_samples = true};
 
 }  // namespace ops

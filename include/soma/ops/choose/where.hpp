@@ -1,6 +1,7 @@
 #pragma once
 // where: y = a where the condition is not 0, else b. All three broadcast as in NumPy.
 
+#include <soma/ops/batch.hpp>
 #include <soma/ops/choose/elements.hpp>
 #include <soma/ops/rows/reduce.hpp>
 #include <soma/ops/run.hpp>
@@ -56,9 +57,11 @@ inline constexpr Operator where{.name = "where",
                                 .min_inputs = 3,
                                 .max_inputs = 3,
                                 .keeps_inputs = 1,
+                                .batch = &detail::batch_by_broadcasting,
                                 .shape = &detail::where_shape,
                                 .host = &detail::where_host,
                                 .gradient = &detail::where_gradient,
+                                .wide_gradients = true,
                                 .built_in_samples = true};
 
 }  // namespace ops
@@ -72,7 +75,7 @@ inline void detail::where_gradient(const GradientCall& call) {
     const Tensor chosen = run(call.context, ops::where, {},
                               {call.inputs[0], i == 1 ? dy : zero, i == 1 ? zero : dy})[0];
     call.input_gradients[i].values =
-        sum_to(call.context, chosen, call.inputs[i].shape(), call.sequences);
+        sum_to(call.context, chosen, call.inputs[i].shape(), call.output_sequences);
   }
 }
 

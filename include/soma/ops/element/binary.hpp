@@ -1,6 +1,7 @@
 #pragma once
 // Element-wise functions of two tensors with NumPy's broadcasting: y = f(a, b), of a's type.
 
+#include <soma/ops/batch.hpp>
 #include <soma/ops/built_in.hpp>
 #include <soma/ops/element/unary.hpp>
 #include <soma/ops/rows/reduce.hpp>
@@ -82,9 +83,11 @@ constexpr Operator OfBinary<function>::record{
     .min_inputs = 2,
     .max_inputs = 2,
     .keeps_inputs = function == Binary::add || function == Binary::subtract ? 0u : 3u,
+    .batch = &detail::batch_by_broadcasting,
     .shape = &detail::binary_shape<function>,
     .host = &detail::binary_host<function>,
     .gradient = &detail::binary_gradient<function>,
+    .wide_gradients = true,
     .built_in_samples = true};
 template <Binary function>
 inline constexpr const Operator& binary = OfBinary<function>::record;
@@ -124,25 +127,30 @@ inline Tensor where_chosen(Context& context, const Tensor& dy, const Tensor& a, 
 template <Binary function>
 void binary_gradient(const GradientCall& call) {
   Context& context = call.context;
-  const Tensor &a = call.inputs[0], &b = call.inputs[1], &dy = call.output_gradients[0];
+  const Tensor &a = call.inputs[0], &b = call.inputs[1];
   const auto give = [&](std::size_t input, const Tensor& gradient) {
     call.input_gradients[input].values =
-        sum_to(context, gradient, call.inputs[input].shape(), call.sequences);
+        sum_to(context, gradient, call.inputs[input].shape(), call.output_sequences);
   };
+  // The terms of a sum over the batch are not rounded.
+  const auto wide = [&](std::size_t input, const Tensor& tensor) {
+    return call.sum_type(input) ? plain_fp32(context, tensor) : tensor;
+  };
+  const Tensor& dy = call.output_gradients[0];
   if constexpr (function == Binary::add || function == Binary::subtract) {
     if (call.wanted[0]) give(0, dy);
     if (call.wanted[1])
       give(1, function == Binary::add ? dy : apply_unary<Unary::negate>(context, dy));
   } else if constexpr (function == Binary::multiply) {
-    if (call.wanted[0]) give(0, apply_binary<Binary::multiply>(context, dy, b));
-    if (call.wanted[1]) give(1, apply_binary<Binary::multiply>(context, dy, a));
+    if (call.wanted[0]) give(0, apply_binary<Binary::multiply>(context, wide(0, dy), b));
+    if (call.wanted[1]) give(1, apply_binary<Binary::multiply>(context, wide(1, dy), a));
   } else if constexpr (function == Binary::divide) {
-    if (call.wanted[0]) give(0, apply_binary<Binary::divide>(context, dy, b));
+    if (call.wanted[0]) give(0, apply_binary<Binary::divide>(context, wide(0, dy), b));
     if (call.wanted[1]) {  // -dy ((a / b) / b): dy / b may be above all numbers
-      const Tensor slope =
-          apply_binary<Binary::divide>(context, apply_binary<Binary::divide>(context, a, b), b);
-      give(1,
-           apply_unary<Unary::negate>(context, apply_binary<Binary::multiply>(context, dy, slope)));
+      const Tensor slope = apply_binary<Binary::divide>(
+          context, apply_binary<Binary::divide>(context, wide(1, a), b), b);
+      give(1, apply_unary<Unary::negate>(
+                  context, apply_binary<Binary::multiply>(context, wide(1, dy), slope)));
     }
   } else {
     constexpr bool larger = function == Binary::maximum;

@@ -14,12 +14,6 @@ namespace SOMA_NAMESPACE {
 
 namespace detail {
 
-inline void check_dropout(std::string_view operation, const DropoutSetting& setting) {
-  if (!(setting.probability >= 0 && setting.probability < 1))
-    fail(error_id::probability, operation, "dropout", std::to_string(setting.probability),
-         "0 to below 1");
-}
-
 inline std::uint32_t dropout_threshold(const DropoutSetting& setting) {
   return static_cast<std::uint32_t>(static_cast<double>(setting.probability) * 0x1p32);
 }
@@ -34,9 +28,8 @@ inline DropoutArgs dropout_args(const DropoutSetting& setting, const Sequences& 
   args.keep_scale = static_cast<float>(1 / (1 - static_cast<double>(setting.probability)));
   args.draw = setting.draw;
   args.draw.index = 0;
-  if (sequences.defined() && sequences.rows() == rows) {
-    args.row_indices = sequences.row_indices().data();
-  } else if (rows != 0) {
+  args.row_indices = draw_rows(sequences, rows);
+  if (!sequences.defined() && rows != 0) {
     static_cast<void>(token_index(rows - 1, 0, 0));
     args.draw_row_stride = std::size_t{1} << 40;
   }
@@ -45,7 +38,6 @@ inline DropoutArgs dropout_args(const DropoutSetting& setting, const Sequences& 
 }
 
 inline void dropout_shape(const ShapeCall& call) {
-  check_dropout("dropout", call.attributes.as<DropoutSetting>());
   check_floating("dropout", "x", call.inputs[0]);
   call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
 }
@@ -74,9 +66,11 @@ inline void dropout_gradient(const GradientCall& call);
 namespace ops {
 
 inline constexpr Operator dropout{.name = "dropout",
+                                  .batch_inputs = 1,
                                   .shape = &detail::dropout_shape,
                                   .host = &detail::dropout_host,
                                   .gradient = &detail::dropout_gradient,
+                                  .wide_gradients = true,
                                   .built_in_samples = true};
 
 }  // namespace ops

@@ -43,11 +43,6 @@ struct Clamp {
 struct Power {
   static constexpr std::string_view name = "power", backward_name = "power backward";
   using Setting = PowerSetting;
-  static void check(const Setting& setting) {
-    if (!std::isfinite(setting.exponent))
-      fail(error_id::operator_value, name, "exponent", std::to_string(setting.exponent),
-           "a finite number");
-  }
   static double power(double x, double exponent) {
     const double size = std::fabs(exponent);
     if (!(size < 0x1p40) || size != std::floor(size)) return portable_pow(x, exponent);
@@ -71,11 +66,6 @@ struct Leaky {
   static constexpr std::string_view name = "leaky_relu with slope",
                                     backward_name = "leaky_relu with slope backward";
   using Setting = LeakySetting;
-  static void check(const Setting& setting) {
-    if (!std::isfinite(setting.slope))
-      fail(error_id::operator_value, name, "slope", std::to_string(setting.slope),
-           "a finite number");
-  }
   template <class T>
   static T value(const Setting& setting, T x) {
     return x < 0 ? x * static_cast<T>(setting.slope) : x;
@@ -88,7 +78,8 @@ struct Leaky {
 template <class Function>
 void parametric_shape(const ShapeCall& call) {
   check_floating(Function::name, "x", call.inputs[0]);
-  Function::check(call.attributes.as<typename Function::Setting>());
+  if constexpr (requires { &Function::check; })
+    Function::check(call.attributes.as<typename Function::Setting>());
   call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
 }
 template <class Function>
@@ -133,6 +124,7 @@ constexpr Operator Parametric<Function>::record{.name = Function::name,
                                                 .shape = &detail::parametric_shape<Function>,
                                                 .host = &detail::parametric_host<Function>,
                                                 .gradient = &detail::parametric_gradient<Function>,
+                                                .wide_gradients = true,
                                                 .built_in_samples = true};
 template <class Function>
 inline constexpr const Operator& parametric = Parametric<Function>::record;

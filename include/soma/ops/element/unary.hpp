@@ -101,6 +101,7 @@ constexpr Operator OfUnary<function>::record{
     .shape = [](const ShapeCall& call) { detail::unary_shape(call, function); },
     .host = [](const OperatorCall& call) { detail::unary_host(call, function); },
     .gradient = &detail::unary_gradient<function>,
+    .wide_gradients = true,
     .built_in_samples = true};
 template <Unary function>
 inline constexpr const Operator& unary = OfUnary<function>::record;

@@ -7,9 +7,11 @@
 #include <soma/ops/image/settings.hpp>
 #include <soma/ops/plain_call.hpp>
 #include <soma/ops/run.hpp>
+#include <soma/runtime/heap_vector.hpp>
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -88,26 +90,67 @@ void for_windows(const PoolAxes& axes, const Each& each) {
   }
 }
 
-// A sum runs over the pixels of a window, row by row.
+// Windows of up to so many pixels are summed pixel by pixel, row by row, which is faster for them.
+inline constexpr std::size_t few_pixels = 16;
+
+// Sums of `count` larger windows, whose first pixels are `distance` apart, in the order of sums
+// over a row: so the error does not grow with the window (kernels/reduce/args.hpp).
+inline void window_sums(Context& context, const float* first, std::size_t width, std::size_t height,
+                        std::size_t line, std::size_t count, std::size_t distance, float* sums) {
+  context.kernels().reduce.rows({.rows = count,
+                                 .columns = height * line,
+                                 .x = {.data = first, .row_stride = distance},
+                                 .line = line == width ? 0 : line,
+                                 .line_stride = width,
+                                 .out = sums});
+}
+
+// The means of a row of windows of one plane, whose rows have `width` pixels.
+inline void average_windows(Context& context, const float* pixels, std::size_t width,
+                            const PoolSpan& rows, std::span<const PoolSpan> across, float* y) {
+  const std::size_t height = rows.end - rows.begin;
+  for (std::size_t j = 0; j < across.size();) {
+    const PoolSpan columns = across[j];
+    const std::size_t line = columns.end - columns.begin;
+    const auto counted = static_cast<float>(rows.counted * columns.counted);
+    if (height * line <= few_pixels) {
+      float sum = 0;
+      for (std::size_t r = rows.begin; r < rows.end; ++r)
+        for (std::size_t c = columns.begin; c < columns.end; ++c) sum += pixels[r * width + c];
+      y[j++] = sum / counted;
+      continue;
+    }
+    // Windows of the same size, at the same distances, are summed together.
+    std::size_t last = j + 1, distance = 0;
+    for (std::size_t begin = columns.begin; last < across.size(); ++last) {
+      const PoolSpan& next = across[last];
+      if (next.end - next.begin != line) break;
+      if (last > j + 1 && next.begin - begin != distance) break;
+      distance = next.begin - begin;
+      begin = next.begin;
+    }
+    window_sums(context, pixels + rows.begin * width + columns.begin, width, height, line, last - j,
+                distance, y + j);
+    for (; j < last; ++j) y[j] /= counted;
+  }
+}
+
 inline void average_pool_plain(const OperatorCall& call) {
   const Tensor& x = call.inputs[0];
   const PoolAxes axes = pool_axes(x.shape(), call.attributes.as<AveragePoolSetting>());
   const std::size_t width = x.size(3), image = x.size(2) * width;
   const std::size_t result = axes.height.out * axes.width.out;
   float* out = call.outputs[0].mutable_data<float>();
+  HeapVector<PoolSpan> across(call.context.heap());
+  across.resize(axes.width.out);
+  for (std::size_t j = 0; j < across.size(); ++j) across[j] = axes.width.span(j);
   for_ranges(call.context, x.size(0) * x.size(1), image, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t plane = begin; plane < end; ++plane) {
-      const float* pixels = x.data<float>() + plane * image;
-      float* y = out + plane * result;
-      for_windows(
-          axes, [&](std::size_t at, const PoolSpan& rows, const PoolSpan& columns, float counted) {
-            float sum = 0;
-            for (std::size_t r = rows.begin; r < rows.end; ++r)
-              for (std::size_t c = columns.begin; c < columns.end; ++c)
-                sum += pixels[r * width + c];
-            y[at] = sum / counted;
-          });
-    }
+    const float* pixels = x.data<float>() + begin * image;
+    float* y = out + begin * result;
+    for (std::size_t plane = begin; plane < end; ++plane, pixels += image)
+      for (std::size_t i = 0; i < axes.height.out; ++i, y += axes.width.out)
+        average_windows(call.context, pixels, width, axes.height.span(i),
+                        {across.data(), across.size()}, y);
   });
 }
 inline void average_pool_host(const OperatorCall& call) {
@@ -150,6 +193,7 @@ inline constexpr Operator average_pool{.name = "average_pool",
                                        .shape = &detail::average_pool_shape,
                                        .host = &detail::average_pool_host,
                                        .gradient = &detail::average_pool_gradient,
+                                       .wide_gradients = true,
                                        .built_in_samples = true};
 
 }  // namespace ops

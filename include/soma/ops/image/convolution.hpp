@@ -2,7 +2,7 @@
 // 2-D convolution (cross-correlation, as everywhere in the field) through the matrix product: x
 // [N, C, H, W], weight [O, C, kernel height, kernel width], bias [O]; y [N, O, H', W'] with
 // H' = (H + 2 pad - kernel) / stride + 1. Each image is unfolded into columns, fp32. Any
-// floating types; y has x's, and gradients of x and weight have theirs.
+// floating types; y has x's, and so has its gradient; that of weight and bias is fp32.
 
 #include <soma/ops/element/binary.hpp>
 #include <soma/ops/image/widened.hpp>
@@ -20,12 +20,10 @@ namespace SOMA_NAMESPACE {
 
 namespace detail {
 
-// Window of a convolution or a pool over x. Errors operator.value (stride 0), tensor.shape (no
-// pixels, or a kernel larger than the padded image).
+// Window of a convolution or a pool over x. Error tensor.shape: no pixels, or a kernel larger than
+// the padded image.
 inline Window window_of(std::string_view operation, const Shape& x, std::size_t kernel_height,
                         std::size_t kernel_width, const ConvolutionSetting& setting) {
-  if (setting.stride_height == 0 || setting.stride_width == 0)
-    fail(error_id::operator_value, operation, "stride", "0", "1 or more");
   if (x[2] == 0 || x[3] == 0)
     fail(error_id::tensor_shape, operation, "x", to_string(x), "images of one pixel at least");
   Window window{.channels = x[1],
@@ -153,7 +151,7 @@ inline void convolution_host(const OperatorCall& call) {
 inline void convolution_backward_shape(const ShapeCall& call) {
   const Tensor &x = call.inputs[0], &weight = call.inputs[1];
   call.outputs[0] = {x.shape(), x.dtype()};
-  call.outputs[1] = {weight.shape(), weight.dtype()};
+  call.outputs[1] = {weight.shape(), DType::fp32};
   call.outputs[2] = {Shape{weight.size(0)}, DType::fp32};
 }
 
@@ -242,9 +240,12 @@ inline constexpr Operator convolution{.name = "convolution",
                                       .min_inputs = 2,
                                       .max_inputs = 3,
                                       .keeps_inputs = 3,
+                                      .batch_inputs = 1,
+                                      .row_dimensions = RowDimensions::first,
                                       .shape = &detail::convolution_shape,
                                       .host = &detail::image_host<detail::convolution_host>,
                                       .gradient = &detail::convolution_gradient,
+                                      .wide_gradients = true,
                                       .built_in_samples = true,
                                       .operations = &detail::convolution_operations};
 

@@ -102,9 +102,12 @@ inline constexpr Operator convolution_transpose{.name = "convolution_transpose",
                                                 .max_inputs = 2,
                                                 .keeps_inputs = 3,
                                                 .composite = true,
+                                                .batch_inputs = 1,
+                                                .row_dimensions = RowDimensions::first,
                                                 .shape = &detail::convolution_transpose_shape,
                                                 .host = &detail::convolution_transpose_host,
                                                 .gradient = &detail::convolution_transpose_gradient,
+                                                .wide_gradients = true,
                                                 .built_in_samples = true};
 
 }  // namespace ops

@@ -93,6 +93,7 @@ inline constexpr Operator max_pool{.name = "max_pool",
                                    .shape = &detail::max_pool_shape,
                                    .host = &detail::image_host<detail::max_pool_host>,
                                    .gradient = &detail::max_pool_gradient,
+                                   .wide_gradients = true,
                                    .built_in_samples = true};
 
 }  // namespace ops

@@ -105,6 +105,7 @@ SOMA_INLINE NewOperator make_elementwise(std::string_view name, ChunkFunction fo
       .host =
           [](const OperatorCall& call) { run_chunks(call, elementwise_of(call.state).forward); },
       .samples = samples,
+      .wide_gradients = true,
       .state = state};
   if (gradient != nullptr)
     record.gradient = [](const GradientCall& call) {

@@ -3,6 +3,7 @@
 
 #include <soma/ops/operator.hpp>
 
+#include <soma/ops/fields.hpp>
 #include <soma/tensor/ragged.hpp>
 #include <soma/tensor/tensor.hpp>
 
@@ -25,8 +26,24 @@ SOMA_INLINE void Attributes::visit(FieldVisitor& visitor) {
   if (type_ != nullptr && type_->fields != nullptr) type_->fields(visitor, bytes_);
 }
 
+SOMA_INLINE void Attributes::check(std::string_view operation) const {
+  if (type_ == nullptr || type_->fields == nullptr) return;
+  Attributes copy = *this;
+  detail::check_fields(operation, type_->fields, copy.bytes_, error_id::operator_value);
+}
+
 SOMA_INLINE bool Attributes::same_name(std::string_view name, std::size_t size) const {
   return type_ != nullptr && !name.empty() && type_->name == name && size_ == size;
+}
+
+SOMA_INLINE std::size_t BatchCall::first() const {
+  std::size_t i = 0;
+  while (!batches[i].defined()) ++i;
+  return i;
+}
+
+SOMA_INLINE std::optional<DType> GradientCall::sum_type(std::size_t input) const {
+  return input < sums.size() ? sums[input] : std::nullopt;
 }
 
 SOMA_INLINE bool Gradient::defined() const { return values.defined(); }

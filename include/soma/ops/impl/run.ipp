@@ -23,6 +23,7 @@ SOMA_INLINE std::array<TensorSpec, max_outputs> output_specs(const Operator& op,
                                                              const Attributes& attributes,
                                                              std::span<const Tensor> inputs,
                                                              const Sequences& sequences) {
+  attributes.check(op.name);
   constexpr auto left_out = static_cast<DType>(dtypes.size());
   std::array<TensorSpec, max_outputs> specs;
   for (TensorSpec& spec : specs) spec.dtype = left_out;
@@ -55,7 +56,8 @@ SOMA_INLINE void check_outputs(const Operator& op, std::span<const Tensor> outpu
 namespace SOMA_NAMESPACE {
 
 SOMA_INLINE Outputs run(Context& context, const Operator& op, const Attributes& attributes,
-                        std::span<const Tensor> inputs, const Sequences& sequences) {
+                        std::span<const Tensor> inputs, const Sequences& sequences,
+                        std::span<const Sequences> batches) {
   detail::check_complete("run", op);
   if (inputs.size() < op.min_inputs || inputs.size() > op.max_inputs)
     fail(error_id::operator_inputs, op.name, "inputs", std::to_string(inputs.size()),
@@ -74,7 +76,7 @@ SOMA_INLINE Outputs run(Context& context, const Operator& op, const Attributes& 
     for (std::size_t i = 0; i < op.outputs; ++i)
       outputs[i] = Tensor::empty(context, specs[i].shape, specs[i].dtype);
   const OperatorCall call{context,   attributes, inputs, std::span(outputs).first(op.outputs),
-                          sequences, op.state};
+                          sequences, op.state,   batches};
   if (context.device() != nullptr && !op.composite)
     context.device()->run(op, call);
   else

@@ -20,15 +20,15 @@
 namespace SOMA_NAMESPACE {
 
 SOMA_INLINE void fields(FieldVisitor& visitor, DropoutSetting& setting) {
-  visitor.key("probability", setting.probability);
+  visitor.key("probability", setting.probability, dropout_range);
   visitor.key("draw", setting.draw);
 }
 
 SOMA_INLINE void fields(FieldVisitor& visitor, LinearSetting& setting) {
   visitor.key("activation", setting.activation);
   visitor.key("dropout", setting.dropout);
-  visitor.key("x_scale", setting.x_scale);
-  visitor.key("weight_scale", setting.weight_scale);
+  visitor.key("x_scale", setting.x_scale, any_number);
+  visitor.key("weight_scale", setting.weight_scale, any_number);
   visitor.key("output", setting.output);
   visitor.key("accumulation", setting.accumulation);
 }
@@ -43,7 +43,7 @@ SOMA_INLINE void fields(FieldVisitor& visitor, QuantizedLinearSetting& setting) 
 }
 
 SOMA_INLINE void fields(FieldVisitor& visitor, Quantization& setting) {
-  visitor.key("scale", setting.scale);
+  visitor.key("scale", setting.scale, any_number);
   visitor.key("zero_point", setting.zero_point);
 }
 
@@ -70,7 +70,7 @@ SOMA_INLINE void fields(FieldVisitor& visitor, EmbeddingSetting& setting) {
 }
 
 SOMA_INLINE void fields(FieldVisitor& visitor, NormSetting& setting) {
-  visitor.key("epsilon", setting.epsilon);
+  visitor.key("epsilon", setting.epsilon, epsilon_range);
   visitor.key("rms", setting.rms);
 }
 
@@ -85,21 +85,21 @@ SOMA_INLINE void fields(FieldVisitor& visitor, ReduceSetting& setting) {
 
 SOMA_INLINE void fields(FieldVisitor& visitor, CrossEntropySetting& setting) {
   visitor.key("reduction", setting.reduction);
-  visitor.key("label_smoothing", setting.label_smoothing);
+  visitor.key("label_smoothing", setting.label_smoothing, NumberRange::within(0, 1));
   visitor.key("ignore_index", setting.ignore_index);
-  visitor.run_time("denominator", setting.denominator);
+  visitor.run_time("denominator", setting.denominator, NumberRange::at_least(0));
 }
 
 SOMA_INLINE void fields(FieldVisitor& visitor, ElementLossSetting& setting) {
   visitor.key("loss", setting.loss);
   visitor.key("reduction", setting.reduction);
-  visitor.run_time("denominator", setting.denominator);
-  visitor.key("parameter", setting.parameter);
+  visitor.run_time("denominator", setting.denominator, NumberRange::at_least(0));
+  visitor.key("parameter", setting.parameter, finite_number);
 }
 
 SOMA_INLINE void fields(FieldVisitor& visitor, ConvolutionSetting& setting) {
-  visitor.key("stride_height", setting.stride_height);
-  visitor.key("stride_width", setting.stride_width);
+  visitor.key("stride_height", setting.stride_height, NumberRange::at_least(1));
+  visitor.key("stride_width", setting.stride_width, NumberRange::at_least(1));
   visitor.key("pad_height", setting.pad_height);
   visitor.key("pad_width", setting.pad_width);
 }
@@ -136,15 +136,15 @@ SOMA_INLINE void fields(FieldVisitor& visitor, QuantizeSetting& setting) {
   visitor.key("quantizer", setting.quantizer);
   visitor.key("along_rows", setting.along_rows);
   visitor.key("parameter", setting.parameter);
-  visitor.run_time("scale", setting.scale);
+  visitor.run_time("scale", setting.scale, any_number);
   visitor.key("draw", setting.draw);
 }
 
 SOMA_INLINE void fields(FieldVisitor& visitor, SgdSetting& setting) {
-  visitor.run_time("rate", setting.rate);
-  visitor.key("momentum", setting.momentum);
-  visitor.key("dampening", setting.dampening);
-  visitor.key("weight_decay", setting.weight_decay);
+  visitor.run_time("rate", setting.rate, finite_number);
+  visitor.key("momentum", setting.momentum, NumberRange::at_least(0));
+  visitor.key("dampening", setting.dampening, finite_number);
+  visitor.key("weight_decay", setting.weight_decay, NumberRange::at_least(0));
   visitor.factor("gradient_factor", setting.gradient_factor);
   visitor.key("nesterov", setting.nesterov);
   visitor.key("first_step", setting.first_step);
@@ -157,16 +157,16 @@ SOMA_INLINE void fields(FieldVisitor& visitor, SgdSetting& setting) {
 }
 
 SOMA_INLINE void fields(FieldVisitor& visitor, AdamSetting& setting) {
-  visitor.key("beta1", setting.beta1);
-  visitor.key("beta2", setting.beta2);
-  visitor.key("epsilon", setting.epsilon);
-  visitor.key("one_minus_beta1", setting.one_minus_beta1);
-  visitor.key("one_minus_beta2", setting.one_minus_beta2);
-  visitor.run_time("decay_factor", setting.decay_factor);
-  visitor.run_time("step_size", setting.step_size);
-  visitor.run_time("inverse_root_correction2", setting.inverse_root_correction2);
+  visitor.key("beta1", setting.beta1, NumberRange::within(0, 1));
+  visitor.key("beta2", setting.beta2, NumberRange::within(0, 1));
+  visitor.key("epsilon", setting.epsilon, epsilon_range);
+  visitor.key("one_minus_beta1", setting.one_minus_beta1, NumberRange::within(0, 1));
+  visitor.key("one_minus_beta2", setting.one_minus_beta2, NumberRange::within(0, 1));
+  visitor.run_time("decay_factor", setting.decay_factor, finite_number);
+  visitor.run_time("step_size", setting.step_size, finite_number);
+  visitor.run_time("inverse_root_correction2", setting.inverse_root_correction2, finite_number);
   visitor.factor("gradient_factor", setting.gradient_factor);
-  visitor.key("coupled_decay", setting.coupled_decay);
+  visitor.key("coupled_decay", setting.coupled_decay, NumberRange::at_least(0));
   visitor.key("first_row", setting.first_row);
   visitor.key("weight", setting.weight);
   visitor.key("state", setting.state);
@@ -176,15 +176,15 @@ SOMA_INLINE void fields(FieldVisitor& visitor, AdamSetting& setting) {
 }
 
 SOMA_INLINE void fields(FieldVisitor& visitor, LambSetting& setting) {
-  visitor.run_time("rate", setting.rate);
-  visitor.key("beta1", setting.beta1);
-  visitor.key("beta2", setting.beta2);
-  visitor.key("epsilon", setting.epsilon);
-  visitor.key("weight_decay", setting.weight_decay);
-  visitor.key("one_minus_beta1", setting.one_minus_beta1);
-  visitor.key("one_minus_beta2", setting.one_minus_beta2);
-  visitor.run_time("inverse_correction1", setting.inverse_correction1);
-  visitor.run_time("inverse_root_correction2", setting.inverse_root_correction2);
+  visitor.run_time("rate", setting.rate, finite_number);
+  visitor.key("beta1", setting.beta1, NumberRange::within(0, 1));
+  visitor.key("beta2", setting.beta2, NumberRange::within(0, 1));
+  visitor.key("epsilon", setting.epsilon, epsilon_range);
+  visitor.key("weight_decay", setting.weight_decay, NumberRange::at_least(0));
+  visitor.key("one_minus_beta1", setting.one_minus_beta1, NumberRange::within(0, 1));
+  visitor.key("one_minus_beta2", setting.one_minus_beta2, NumberRange::within(0, 1));
+  visitor.run_time("inverse_correction1", setting.inverse_correction1, finite_number);
+  visitor.run_time("inverse_root_correction2", setting.inverse_root_correction2, finite_number);
   visitor.factor("gradient_factor", setting.gradient_factor);
   visitor.key("weight", setting.weight);
   visitor.key("state", setting.state);

@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -64,14 +65,30 @@ SOMA_INLINE const float* floats(const Tensor& tensor) {
   return tensor.defined() ? tensor.data<float>() : nullptr;
 }
 
-SOMA_INLINE RowSegments::RowSegments(const Sequences& sequences, std::size_t rows) {
-  if (sequences.defined() && sequences.rows() == rows) {
-    segments_ = {sequences.row_bounds().data(), sequences.shards()};
+SOMA_INLINE RowSegments::RowSegments(const Sequences& batch, std::size_t rows) {
+  if (!batch.defined()) {
+    for (std::size_t i = 0; i <= default_shards; ++i)
+      own_[i] = rows / default_shards * i + rows % default_shards * i / default_shards;
+    segments_ = {own_.data(), default_shards};
     return;
   }
-  for (std::size_t i = 0; i <= default_shards; ++i)
-    even_[i] = rows / default_shards * i + rows % default_shards * i / default_shards;
-  segments_ = {even_.data(), default_shards};
+  const std::size_t all = batch.rows(), inner = all == 0 ? 0 : rows / all;
+  if (all * inner != rows)
+    fail(error_id::operator_sequences, "sum over a batch", "rows", std::to_string(rows),
+         "a multiple of the batch's " + std::to_string(all));
+  const std::span<const std::size_t> bounds = batch.row_bounds();
+  segments_ = {bounds.data(), batch.shards()};
+  if (inner == 1) return;
+  for (std::size_t i = 0; i < bounds.size(); ++i) own_[i] = bounds[i] * inner;
+  segments_.bounds = own_.data();
+}
+
+SOMA_INLINE const std::uint64_t* draw_rows(const Sequences& batch, std::size_t rows) {
+  if (!batch.defined()) return nullptr;
+  if (batch.rows() != rows)
+    fail(error_id::operator_sequences, "random draw", "rows", std::to_string(rows),
+         "the batch's " + std::to_string(batch.rows()));
+  return batch.row_indices().data();
 }
 
 }  // namespace SOMA_NAMESPACE::detail

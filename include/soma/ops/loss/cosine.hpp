@@ -31,9 +31,6 @@ inline void cosine_shape(const ShapeCall& call) {
   check_shape("cosine_loss", "b", b, a.shape());
   check_floating("cosine_loss", "marks", marks);
   check_shape("cosine_loss", "marks", marks, Shape{a.size(0)});
-  if (!(setting.margin >= -1 && setting.margin <= 1))
-    fail(error_id::operator_value, "cosine_loss", "margin", std::to_string(setting.margin),
-         "-1 to 1");
   call.outputs[0] = {setting.reduction == LossReduction::none ? Shape{a.size(0)} : Shape{},
                      DType::fp32};
 }
@@ -80,7 +77,7 @@ inline void cosine_plain(const OperatorCall& call) {
   });
   if (!each)
     *call.outputs[0].mutable_data<float>() =
-        ordered_sum(call.context, losses, call.sequences) /
+        ordered_sum(call.context, losses, Shape{rows}, call.sequences) /
         loss_denominator(setting.reduction, setting.denominator, rows);
 }
 inline void cosine_host(const OperatorCall& call) { with_plain_tensors(call, 0, cosine_plain); }
@@ -136,6 +133,7 @@ inline constexpr Operator cosine_loss{.name = "cosine_loss",
                                       .shape = &detail::cosine_shape,
                                       .host = &detail::cosine_host,
                                       .gradient = &detail::cosine_gradient,
+                                      .wide_gradients = true,
                                       .built_in_samples = true};
 
 }  // namespace ops

@@ -28,9 +28,6 @@ inline void cross_entropy_shape(const ShapeCall& call) {
   if (labels.elements() != logits.shape().rows())
     fail(error_id::tensor_shape, "cross_entropy", "labels", labels.describe(),
          "one for each row of logits, " + logits.describe());
-  if (!(setting.label_smoothing >= 0 && setting.label_smoothing <= 1))
-    fail(error_id::operator_value, "cross_entropy", "label_smoothing",
-         std::to_string(setting.label_smoothing), "0 to 1");
   const Shape rows = logits.shape().without(logits.rank() - 1);
   call.outputs[0] = {setting.reduction == LossReduction::none ? rows : Shape{}, DType::fp32};
   // log-sum-exp in two terms (CrossEntropyArgs)
@@ -89,7 +86,8 @@ inline void cross_entropy_host(const OperatorCall& call) {
   });
   if (!each)
     *call.outputs[0].mutable_data<float>() =
-        ordered_sum(context, losses, call.sequences) /
+        ordered_sum(context, losses, logits.shape().without(logits.shape().rank() - 1),
+                    call.sequences) /
         loss_denominator(setting.reduction, setting.denominator, counted);
 }
 
@@ -138,6 +136,7 @@ inline constexpr Operator cross_entropy{.name = "cross_entropy",
                                         .shape = &detail::cross_entropy_shape,
                                         .host = &detail::cross_entropy_host,
                                         .gradient = &detail::cross_entropy_gradient,
+                                        .wide_gradients = true,
                                         .built_in_samples = true};
 
 }  // namespace ops

@@ -24,10 +24,9 @@ inline void element_loss_shape(const ShapeCall& call) {
   check_floating("element_loss", "target", call.inputs[1]);
   check_shape("element_loss", "target", call.inputs[1], call.inputs[0].shape());
   const float parameter = setting.parameter;
-  const bool hinge = setting.loss == ElementLoss::hinge;
-  if (has_parameter(setting.loss) && !(std::isfinite(parameter) && (hinge || parameter > 0)))
+  if (has_parameter(setting.loss) && setting.loss != ElementLoss::hinge && !(parameter > 0))
     fail(error_id::operator_value, "element_loss", "parameter", std::to_string(parameter),
-         hinge ? "a finite number" : "a finite number above 0");
+         "a finite number above 0");
   call.outputs[0] = {setting.reduction == LossReduction::none ? call.inputs[0].shape() : Shape{},
                      DType::fp32};
 }
@@ -104,6 +103,7 @@ inline constexpr Operator element_loss{.name = "element_loss",
                                        .shape = &detail::element_loss_shape,
                                        .host = &detail::element_loss_host,
                                        .gradient = &detail::element_loss_gradient,
+                                       .wide_gradients = true,
                                        .built_in_samples = true};
 
 }  // namespace ops

@@ -59,7 +59,7 @@ inline void nll_plain(const OperatorCall& call) {
              [&](std::size_t row, std::size_t at) { loss[row] = -x.data<float>()[at]; });
   if (!each)
     *call.outputs[0].mutable_data<float>() =
-        ordered_sum(call.context, losses, call.sequences) /
+        ordered_sum(call.context, losses, x.shape().without(x.rank() - 1), call.sequences) /
         loss_denominator(setting.reduction, setting.denominator, counted);
 }
 inline void nll_host(const OperatorCall& call) { with_plain_tensors(call, 0, nll_plain); }
@@ -94,6 +94,7 @@ inline constexpr Operator nll_loss{.name = "nll_loss",
                                    .shape = &detail::nll_shape,
                                    .host = &detail::nll_host,
                                    .gradient = &detail::nll_gradient,
+                                   .wide_gradients = true,
                                    .built_in_samples = true};
 
 }  // namespace ops

@@ -21,7 +21,7 @@ void fields(FieldVisitor& visitor, RmsSetting& setting);
 
 struct AdafactorSetting {
   // A step replaces `share` of the stored squares; adafactor_step.hpp explains the other members.
-  double rate = 0, share = 1, floor = 0, least_scale = 1e-3, clip = 1, relative_step = 0;
+  double rate = 0, share = 1, floor = 0x1p-23, least_scale = 1e-3, clip = 1, relative_step = 0;
   float weight_decay = 0, gradient_factor = 1;
   std::size_t first_row = 0;   // always 0: norms are computed over whole parameters
   Rounding weight{}, state{};  // states are fp32

@@ -35,7 +35,6 @@ inline void linear_shape(const ShapeCall& call) {
     check_shape("linear", "bias", call.inputs[2], Shape{weight.size(0)});
   if (call.inputs.size() > 3 && call.inputs[3].defined())
     check_shape("linear", "residual", call.inputs[3], shape);
-  check_dropout("linear", setting.dropout);
   check_accumulation("linear", setting.accumulation);
   const DType dtype = setting.output.value_or(x.dtype());
   check_output("linear", dtype);
@@ -91,11 +90,11 @@ inline bool is_wanted(const GradientCall& call, std::size_t input) {
   return input < call.inputs.size() && call.wanted[input];
 }
 
-// The gradients of bias and residual, from the gradient of the product's result.
-inline void addend_gradients(const GradientCall& call, const Tensor& d) {
+// The gradients of bias and residual, from the gradient of the product's result, as rows.
+inline void addend_gradients(const GradientCall& call, const Tensor& rows) {
   if (is_wanted(call, 2))
     call.input_gradients[2].values =
-        sum_to(call.context, d, call.inputs[2].shape(), call.sequences);
+        sum_to(call.context, rows, call.inputs[2].shape(), call.sequences);
   if (is_wanted(call, 3)) call.input_gradients[3].values = call.output_gradients[0];
 }
 
@@ -108,6 +107,7 @@ inline void linear_gradient(const GradientCall& call) {
     call.input_gradients[0].values = run(context, ops::matmul,
                                          MatmulSetting{.a = {.scale = setting.x_scale},
                                                        .b = {.scale = setting.weight_scale},
+                                                       .output = call.sum_type(0),
                                                        .accumulation = setting.accumulation},
                                          {rows, call.inputs[1]}, call.sequences)[0]
                                          .reshape(call.inputs[0].shape());
@@ -118,9 +118,10 @@ inline void linear_gradient(const GradientCall& call) {
                           .over_rows = true,
                           .a = {.scale = setting.weight_scale},
                           .b = {.scale = setting.x_scale},
+                          .output = call.sum_type(1),
                           .accumulation = setting.accumulation},
             {rows, as_rows(context, call.inputs[0])}, call.sequences)[0];
-  addend_gradients(call, d);
+  addend_gradients(call, rows);
 }
 
 }  // namespace detail
@@ -133,9 +134,11 @@ inline constexpr Operator linear{.name = "linear",
                                  .outputs = 2,
                                  .keeps_inputs = 3,
                                  .keeps_outputs = 2,
+                                 .batch_inputs = 1 | 8,
                                  .shape = &detail::linear_shape,
                                  .host = &detail::linear_host,
                                  .gradient = &detail::linear_gradient,
+                                 .wide_gradients = true,
                                  .built_in_samples = true,
                                  .operations = &detail::linear_operations};
 

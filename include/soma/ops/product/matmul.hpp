@@ -4,6 +4,7 @@
 // (integer_product.hpp).
 
 #include <soma/kernels/gemm/multiply.hpp>
+#include <soma/ops/batch.hpp>
 #include <soma/ops/product/integer_product.hpp>
 #include <soma/ops/run.hpp>
 #include <soma/ops/settings.hpp>
@@ -79,7 +80,7 @@ inline void matmul_host(const OperatorCall& call) {
     return rows_of(call.context, stacks ? contiguous(call.context, tensor) : tensor);
   };
   const TensorRows a = rows(call.inputs[0]), b = rows(call.inputs[1]);
-  const RowSegments segments(call.sequences, sizes.k);
+  const RowSegments segments(setting.over_rows ? call.sequences : Sequences(), sizes.k);
   GemmArgs args{.m = sizes.m, .n = sizes.n, .k = sizes.k};
   args.a = operand(a);
   args.b = operand(b);
@@ -115,6 +116,26 @@ inline void matmul_host(const OperatorCall& call) {
   }
 }
 
+// The rows of the result are those of a, its columns those of b. A batch that the product sums over
+// is gone.
+inline void matmul_batch(const BatchCall& call) {
+  const auto& setting = call.attributes.as<MatmulSetting>();
+  const std::size_t rank = call.outputs[0].rank(), first = call.first();
+  const Sequences& batch = call.batches[first];
+  const bool turned = first == 0 ? setting.transpose_a : setting.transpose_b;
+  const std::size_t own_rank = call.inputs[first].rank();
+  BatchPlace place = batch.place();
+  const bool last = place.dimension + 1 == own_rank;
+  const bool in_stack = call.inputs[1].rank() > 2 && place.dimension + 2 < own_rank;
+  if (!in_stack) {
+    const bool gone = first == 0 ? last != turned : last == turned;
+    if (gone) return;
+    if (first == 1) place.dimension = rank - 1;
+    if (first == 0 && turned) place.dimension = rank - 2;
+  }
+  call.results[0] = batch.at(place);
+}
+
 inline void matmul_gradient(const GradientCall& call);
 
 }  // namespace detail
@@ -125,44 +146,74 @@ inline constexpr Operator matmul{.name = "matmul",
                                  .min_inputs = 2,
                                  .max_inputs = 2,
                                  .keeps_inputs = 3,
+                                 .wants_batches = true,
+                                 .batch = &detail::matmul_batch,
                                  .shape = &detail::matmul_shape,
                                  .host = &detail::matmul_host,
                                  .gradient = &detail::matmul_gradient,
+                                 .wide_gradients = true,
                                  .built_in_samples = true,
                                  .operations = &detail::matmul_operations};
 
 }  // namespace ops
 
 // y = op(a) op(b): da = dy op(b)^T and db = op(a)^T dy, each transposed as its operand was, and
-// times its operand's scale.
+// times its operand's scale. Sums over the rows of a follow the batch in them; so do sums over a
+// batch in the columns of op(a)^T or of b.
 inline void detail::matmul_gradient(const GradientCall& call) {
   const auto& setting = call.attributes.as<MatmulSetting>();
   const bool ta = setting.transpose_a, tb = setting.transpose_b, stacks = call.inputs[1].rank() > 2;
-  const auto rows = [&](const Tensor& tensor) {
-    return stacks ? tensor : as_rows(call.context, tensor);
+  const auto in_order = [&](const Tensor& tensor, const Sequences& batch) {
+    return stacks ? tensor : rows_in_batch_order(call.context, tensor, batch);
   };
-  const Tensor a = rows(call.inputs[0]), b = call.inputs[1], dy = rows(call.output_gradients[0]);
-  const auto give = [&](std::size_t input, const Tensor& x, const Tensor& z, MatmulSetting how) {
+  const auto give = [&](std::size_t input, const Tensor& x, const Tensor& z, MatmulSetting how,
+                        const Sequences& batch) {
+    how.output = call.sum_type(input);
     how.accumulation = setting.accumulation;
     call.input_gradients[input].values =
-        run(call.context, ops::matmul, how, {x, z}, call.sequences)[0].reshape(
-            call.inputs[input].shape());
+        run(call.context, ops::matmul, how, {x, z}, batch)[0].reshape(call.inputs[input].shape());
   };
+  // The batch of input i, if it lies in that dimension, or in a dimension before the last.
+  const auto batch_of = [&](std::size_t i, bool in_last) {
+    if (stacks || call.batches.empty() || !call.batches[i].defined()) return Sequences();
+    const BatchPlace& place = call.batches[i].place();
+    const bool last = place.dimension + 1 == call.inputs[i].rank();
+    const bool one_run = !in_last || place.outer == 1;
+    return last == in_last && one_run ? call.batches[i] : Sequences();
+  };
+  const Tensor b = call.inputs[1];
   const Quantization scaled_a{.scale = setting.a.scale}, scaled_b{.scale = setting.b.scale};
-  if (call.wanted[0] && !ta) give(0, dy, b, {.transpose_b = !tb, .a = scaled_a, .b = setting.b});
-  if (call.wanted[0] && ta)
-    give(0, b, dy, {.transpose_a = tb, .transpose_b = true, .a = setting.b, .b = scaled_a});
-  // Sums over the rows of a follow its shards.
-  const bool over_rows = !ta && !stacks;
-  if (call.wanted[1] && !tb)
-    give(1, a, dy, {.transpose_a = !ta, .over_rows = over_rows, .a = setting.a, .b = scaled_b});
-  if (call.wanted[1] && tb)
+  if (call.wanted[0]) {
+    const Tensor dy = in_order(call.output_gradients[0], {});
+    const Sequences batch = batch_of(1, !tb);
+    const bool over = batch.defined() && (!tb || batch.place().outer == 1);
+    if (!ta)
+      give(0, dy, b, {.transpose_b = !tb, .over_rows = over, .a = scaled_a, .b = setting.b}, batch);
+    else
+      give(0, b, dy,
+           {.transpose_a = tb,
+            .transpose_b = true,
+            .over_rows = over,
+            .a = setting.b,
+            .b = scaled_a},
+           batch);
+  }
+  if (!call.wanted[1]) return;
+  const Sequences batch = batch_of(0, ta);
+  const Sequences rows = ta ? Sequences() : batch;
+  const Tensor a = in_order(call.inputs[0], rows), dy = in_order(call.output_gradients[0], rows);
+  const bool over_rows = !stacks && (!ta || batch.defined());
+  if (!tb)
+    give(1, a, dy, {.transpose_a = !ta, .over_rows = over_rows, .a = setting.a, .b = scaled_b},
+         batch);
+  else
     give(1, dy, a,
          {.transpose_a = true,
           .transpose_b = ta,
           .over_rows = over_rows,
           .a = scaled_b,
-          .b = setting.a});
+          .b = setting.a},
+         batch);
 }
 
 }  // namespace SOMA_NAMESPACE

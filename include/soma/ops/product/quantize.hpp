@@ -106,9 +106,8 @@ inline void set_quantize_draws(const QuantizeSetting& setting, const Sequences& 
     return;
   }
   static_cast<void>(token_index(0, 0, columns - 1));
-  if (sequences.defined() && sequences.rows() == rows) {
-    y.row_indices = sequences.row_indices().data();
-  } else {
+  y.row_indices = draw_rows(sequences, rows);
+  if (!sequences.defined()) {
     static_cast<void>(token_index(rows - 1, 0, 0));
     y.draw_row_stride = std::size_t{1} << 40;
   }
@@ -201,8 +200,10 @@ namespace ops {
 
 inline constexpr Operator quantize{.name = "quantize",
                                    .outputs = 3,
+                                   .batch_inputs = 1,
                                    .shape = &detail::quantize_shape,
                                    .host = &detail::quantize_host,
+                                   .wide_gradients = true,
                                    .built_in_samples = true};
 
 }  // namespace ops

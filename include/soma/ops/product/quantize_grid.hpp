@@ -27,9 +27,8 @@ class QuantizeGrid {
         !one_scale_ && setting.along_rows && granularity != Granularity::block_128x128;
     group_rows_ = one_scale_ ? 1 : turned ? along.columns : along.rows;
     group_columns_ = one_scale_ ? 0 : turned ? along.rows : along.columns;
-    const bool batch = sequences.defined() && sequences.rows() == rows;
-    const bool cut =
-        !one_scale_ && !setting.parameter && (setting.along_rows || (group_rows_ == 128 && batch));
+    const bool cut = !one_scale_ && !setting.parameter &&
+                     (setting.along_rows || (group_rows_ == 128 && sequences.defined()));
     segments_ = cut ? shards_.get() : Segments{whole_.data(), 1};
     for (std::size_t i = 0; i < segments_.count; ++i) groups_ += groups_in(i);
   }

@@ -184,7 +184,8 @@ inline void quantized_linear_gradient(const GradientCall& call) {
         run(context, ops::matmul,
             MatmulSetting{.a = {.scale = dy.scale},
                           .b = {.scale = kernel.scale},
-                          .output = formats.input_gradient.value_or(call.inputs[0].dtype()),
+                          .output = call.sum_type(0).value_or(
+                              formats.input_gradient.value_or(call.inputs[0].dtype())),
                           .accumulation = formats.accumulation},
             {dy.values, kernel.values}, call.sequences)[0]
             .reshape(call.inputs[0].shape());
@@ -192,19 +193,17 @@ inline void quantized_linear_gradient(const GradientCall& call) {
   if (is_wanted(call, 1)) {
     if (has_direction(formats.gradient.quantizer)) dy = convert(true);
     Gradient& gradient = call.input_gradients[1];
-    const DType stored = formats.weight_gradient.value_or(d.dtype());
-    if (formats.part) gradient.stored = stored;
     gradient.values = run(context, ops::matmul,
                           MatmulSetting{.transpose_a = true,
                                         .over_rows = true,
                                         .a = {.scale = dy.scale},
                                         .b = {.scale = call.outputs[3].data<float>()[0]},
-                                        .output = formats.part ? DType::fp32 : stored,
+                                        .output = call.sum_type(1).value_or(DType::fp32),
                                         .factor = formats.part ? &gradient.factor : nullptr,
                                         .accumulation = formats.accumulation},
                           {dy.values, as_rows(context, call.outputs[2])}, call.sequences)[0];
   }
-  addend_gradients(call, d);
+  addend_gradients(call, rows);
 }
 
 }  // namespace detail
@@ -219,8 +218,10 @@ inline constexpr Operator quantized_linear{.name = "quantized_linear",
                                            .keeps_outputs = 14,
                                            .allocates_outputs = true,
                                            .composite = true,
+                                           .batch_inputs = 1 | 8,
                                            .host = &detail::quantized_linear_host,
                                            .gradient = &detail::quantized_linear_gradient,
+                                           .wide_gradients = true,
                                            .built_in_samples = true};
 
 }  // namespace ops

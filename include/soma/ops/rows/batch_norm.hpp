@@ -2,11 +2,12 @@
 // Batch norm (arXiv 1502.03167) of x [N, C, ...]: y = (x - mean) / sqrt(variance + epsilon) * gamma
 // + beta, with the mean and biased variance of a channel over the whole batch, or given ones.
 //
-// Each plane (an image's channel) has a mean and a sum of squared differences from it. A channel's
-// statistics combine those of its planes, as sums over the images in the order of the shards, and
-// over the ranks that share the batch along the same tree. So the bits depend neither on threads
-// nor on ranks.
+// Each plane (an image's channel) has a center near its mean, and sums around this center. A
+// channel's statistics combine those of its planes, as sums over the images in the order of the
+// shards, and over the ranks that share the batch along the same tree. So the bits depend neither
+// on threads nor on ranks. kernels/norm/moments.hpp has the formulas and the bounds of errors.
 
+#include <soma/kernels/norm/moments.hpp>
 #include <soma/ops/plain_call.hpp>
 #include <soma/ops/rows/reduce.hpp>
 #include <soma/ops/rows/settings.hpp>
@@ -44,8 +45,6 @@ inline void batch_norm_shape(const ShapeCall& call) {
     check_floating(name, arguments[i], vector);
     check_shape(name, arguments[i], vector, channels);
   }
-  if (!(setting.epsilon >= 0))
-    fail(error_id::operator_value, name, "epsilon", std::to_string(setting.epsilon), "0 or more");
   call.outputs[0] = {x.shape(), x.dtype()};
   call.outputs[1] = {Shape{3, x.size(1)}, DType::fp32};
   call.outputs[2] = {Shape{}, DType::int64};
@@ -71,6 +70,7 @@ struct Planes {
       part.x += first;
       if (part.dy != nullptr) part.dy += first;
       if (part.y != nullptr) part.y += first;
+      if (part.centers != nullptr) part.centers += begin;
       if (part.sums != nullptr) part.sums += begin;
       if (part.squares != nullptr) part.squares += begin;
       entry(part);
@@ -118,46 +118,89 @@ class ChannelSums {
   Tensor own_;
 };
 
+// The sums of planes around centers, [images, channels] each.
+struct PlaneSums {
+  Tensor centers, rests, squares;
+
+  PlaneSums(Context& context, const Planes& planes)
+      : centers(Tensor::empty(context, Shape{planes.images, planes.channels})),
+        rests(Tensor::empty(context, centers.shape())),
+        squares(Tensor::empty(context, centers.shape())) {}
+
+  // The same sums around the centers of channels: with the distance s of a plane's center, the sums
+  // r of x - center and q of its square become r + n s and q + s (2 r + n s) for n pixels.
+  void move(Context& context, const Planes& planes, const float* means, PlaneSums& to) const {
+    const auto pixels = static_cast<float>(planes.pixels);
+    const float *center = centers.data<float>(), *rest = rests.data<float>(),
+                *square = squares.data<float>();
+    float *rest_to = to.rests.mutable_data<float>(), *square_to = to.squares.mutable_data<float>();
+    for_ranges(context, planes.images * planes.channels, 4,
+               [&](std::size_t begin, std::size_t end) {
+                 for (std::size_t i = begin; i < end; ++i) {
+                   const float distance = center[i] - means[i % planes.channels];
+                   rest_to[i] = std::fma(pixels, distance, rest[i]);
+                   square_to[i] = std::fma(distance, rest[i] + rest_to[i], square[i]);
+                 }
+               });
+  }
+};
+
 // The statistics of the whole batch. Error operator.value: a single element.
 inline std::size_t batch_statistics(const OperatorCall& call, const Planes& planes,
                                     const float* x) {
   Context& context = call.context;
   const auto& setting = call.attributes.as<BatchNormSetting>();
   const std::size_t channels = planes.channels;
-  const Tensor means = Tensor::empty(context, Shape{planes.images, channels});
-  const Tensor squares = Tensor::empty(context, Shape{planes.images, channels});
-  float *of_planes = means.mutable_data<float>(), *deviations = squares.mutable_data<float>();
-  planes.run(context, {.x = x, .sums = of_planes, .squares = deviations},
+  const PlaneSums own(context, planes);
+  planes.run(context,
+             {.x = x,
+              .centers = own.centers.mutable_data<float>(),
+              .sums = own.rests.mutable_data<float>(),
+              .squares = own.squares.mutable_data<float>()},
              [&](const ChannelArgs& args) { context.kernels().norm.channel_moments(args); });
 
-  ChannelSums sums(call, 1, channels);
-  sums.add(0, means);
-  sums.set_count(planes.images);
-  sums.share(setting.sums);
-  const std::size_t images = sums.count(), count = images * planes.pixels;
+  ChannelSums centers(call, 1, channels);
+  centers.add(0, own.centers);
+  centers.set_count(planes.images);
+  centers.share(setting.sums);
+  const std::size_t images = centers.count(), count = images * planes.pixels;
   if (count < 2)
     fail(error_id::operator_value, "batch_norm", "x",
          std::to_string(count) + " elements of a channel in the whole batch",
          "2 or more in training");
   float* mean = call.outputs[1].mutable_data<float>();
-  for (std::size_t c = 0; c < channels; ++c) mean[c] = sums.of(0)[c] / static_cast<float>(images);
+  for (std::size_t c = 0; c < channels; ++c)
+    mean[c] = centers.of(0)[c] / static_cast<float>(images);
 
-  // The sum of squares around the channel's mean follows from the one around the plane's own mean.
-  const auto pixels = static_cast<float>(planes.pixels);
-  for (std::size_t i = 0; i < planes.images * channels; ++i) {
-    const float d = of_planes[i] - mean[i % channels], scaled = pixels * d;
-    deviations[i] = std::fma(scaled, d, deviations[i]);
+  // All ranks see the same sums, so they repeat the pass alike. A second repetition is for batches
+  // of so many images that the first one is not exact.
+  constexpr int repetitions = 2;
+  const auto number = static_cast<float>(count);
+  PlaneSums moved(context, planes);
+  for (int pass = 0;; ++pass) {
+    own.move(context, planes, mean, moved);
+    ChannelSums around(call, 2, channels);
+    around.add(0, moved.rests);
+    around.add(1, moved.squares);
+    around.share(setting.sums);
+    bool off = false;
+    for (std::size_t c = 0; c < channels && pass < repetitions; ++c) {
+      const float rest = around.of(0)[c] / number;
+      if (!center_is_off(rest, around.of(1)[c] / number)) continue;
+      mean[c] += rest;
+      off = true;
+    }
+    if (off) continue;
+    float *rstd = mean + channels, *unbiased = rstd + channels;
+    for (std::size_t c = 0; c < channels; ++c) {
+      const float rest = around.of(0)[c] / number;
+      const float variance = variance_of(rest, around.of(1)[c] / number);
+      mean[c] += rest;
+      rstd[c] = rstd_of(variance, setting.epsilon);
+      unbiased[c] = variance * (number / (number - 1));
+    }
+    return count;
   }
-  ChannelSums total(call, 1, channels);
-  total.add(0, squares);
-  total.share(setting.sums);
-  float *rstd = mean + channels, *unbiased = rstd + channels;
-  for (std::size_t c = 0; c < channels; ++c) {
-    const float variance = total.of(0)[c] / static_cast<float>(count);
-    rstd[c] = 1 / std::sqrt(variance + setting.epsilon);
-    unbiased[c] = total.of(0)[c] / static_cast<float>(count - 1);
-  }
-  return count;
 }
 
 inline void batch_norm_plain(const OperatorCall& call) {
@@ -172,7 +215,7 @@ inline void batch_norm_plain(const OperatorCall& call) {
     const float *given = call.inputs[3].data<float>(), *variance = call.inputs[4].data<float>();
     for (std::size_t c = 0; c < channels; ++c) {
       mean[c] = given[c];
-      rstd[c] = 1 / std::sqrt(variance[c] + setting.epsilon);
+      rstd[c] = rstd_of(variance[c], setting.epsilon);
       rstd[channels + c] = variance[c];
     }
   } else {
@@ -258,9 +301,12 @@ inline constexpr Operator batch_norm{.name = "batch_norm",
                                      .outputs = 3,
                                      .keeps_inputs = 3,
                                      .keeps_outputs = 6,
+                                     .batch_inputs = 1,
+                                     .row_dimensions = RowDimensions::first,
                                      .shape = &detail::batch_norm_shape,
                                      .host = &detail::batch_norm_host,
                                      .gradient = &detail::batch_norm_gradient,
+                                     .wide_gradients = true,
                                      .built_in_samples = true};
 
 }  // namespace ops

@@ -177,6 +177,18 @@ inline void embedding_backward_host(const OperatorCall& call) {
       });
 }
 
+// Ids of a batch give its rows; columns of a table that have a batch are the last dimension.
+inline void embedding_batch(const BatchCall& call) {
+  const Sequences &table = call.batches[0], &ids = call.batches[1];
+  if (ids.defined()) {
+    call.results[0] = ids;
+  } else if (table.place().dimension == 1) {
+    BatchPlace place = table.place();
+    place.dimension = call.inputs[1].rank();
+    call.results[0] = table.at(place);
+  }
+}
+
 inline void embedding_gradient(const GradientCall& call);
 
 }  // namespace detail
@@ -194,9 +206,13 @@ inline constexpr Operator embedding{.name = "embedding",
                                     .min_inputs = 2,
                                     .max_inputs = 2,
                                     .keeps_inputs = 2,
+                                    .batch_inputs = 2,
+                                    .row_dimensions = RowDimensions::all,
+                                    .batch = &detail::embedding_batch,
                                     .shape = &detail::embedding_shape,
                                     .host = &detail::embedding_host,
                                     .gradient = &detail::embedding_gradient,
+                                    .wide_gradients = true,
                                     .built_in_samples = true};
 
 }  // namespace ops

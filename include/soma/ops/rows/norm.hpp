@@ -31,8 +31,6 @@ inline void norm_shape(const ShapeCall& call) {
   check_shape("norm", "gamma", call.inputs[1], columns);
   if (call.inputs.size() > 2 && call.inputs[2].defined())
     check_shape("norm", "beta", call.inputs[2], columns);
-  if (!(setting.epsilon >= 0))
-    fail(error_id::operator_value, "norm", "epsilon", std::to_string(setting.epsilon), "0 or more");
   call.outputs[0] = {x.shape(), x.dtype()};
   call.outputs[1] = {Shape{setting.rms ? 0 : x.shape().rows()}, DType::fp32};
   call.outputs[2] = {Shape{x.shape().rows()}, DType::fp32};
@@ -197,9 +195,11 @@ inline constexpr Operator norm{.name = "norm",
                                .outputs = 3,
                                .keeps_inputs = 3,
                                .keeps_outputs = 6,
+                               .batch_inputs = 1,
                                .shape = &detail::norm_shape,
                                .host = &detail::norm_host,
                                .gradient = &detail::norm_gradient,
+                               .wide_gradients = true,
                                .built_in_samples = true};
 
 }  // namespace ops

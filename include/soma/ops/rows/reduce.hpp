@@ -2,6 +2,7 @@
 // Sums and means over dimensions. Sums over the rows of a batch follow its shards, so their order
 // does not depend on the machine; every sum is fp32 in the fixed order of kernels/reduce/args.hpp.
 
+#include <soma/ops/batch.hpp>
 #include <soma/ops/run.hpp>
 #include <soma/ops/settings.hpp>
 #include <soma/ops/support.hpp>
@@ -62,19 +63,18 @@ inline void sums_by_segments(Context& context, const ColumnSumArgs& args) {
   });
 }
 
-// out = sums over the rows of a matrix. Threads share columns, or segments if there are few
-// columns.
-inline void column_sums(Context& context, const Tensor& matrix, const Sequences& sequences,
+// out = sums over the rows of a matrix, cut into segments. Threads share columns, or segments if
+// there are few columns.
+inline void column_sums(Context& context, const Tensor& matrix, const Segments& segments,
                         float* out) {
   const TensorRows x = rows_of(context, matrix);
   const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
-  const RowSegments segments(sequences, rows);
   const ColumnSumArgs all{
-      .rows = rows, .columns = columns, .x = operand(x), .segments = segments.get(), .out = out};
+      .rows = rows, .columns = columns, .x = operand(x), .segments = segments, .out = out};
   constexpr std::size_t group = 16;  // columns are cut at whole cache lines
   const std::size_t groups = (columns + group - 1) / group;
   const auto width = static_cast<std::size_t>(context.executor().width);
-  if (groups != 0 && groups < width && segments.get().count > 1 &&
+  if (groups != 0 && groups < width && segments.count > 1 &&
       rows * columns / sums_at_once > operations_worth_a_task)
     return sums_by_segments(context, all);
   for_ranges(context, groups, rows * group, [&](std::size_t begin, std::size_t end) {
@@ -85,6 +85,13 @@ inline void column_sums(Context& context, const Tensor& matrix, const Sequences&
     args.out = out + first;
     context.kernels().reduce.column_sums(args);
   });
+}
+
+// The same for the rows of a batch, each with its inner rows.
+inline void column_sums(Context& context, const Tensor& matrix, const Sequences& batch,
+                        float* out) {
+  const RowSegments segments(batch, matrix.shape().rows());
+  column_sums(context, matrix, segments.get(), out);
 }
 
 // Sums over the last `trailing` dimensions, row by row.
@@ -111,34 +118,73 @@ inline Tensor row_sums(Context& context, const Tensor& tensor, std::size_t trail
   return result;
 }
 
-// First the last dimensions, each row separately; then the other dimensions, as sums over rows.
+// Sums over the leading dimensions: over the rows of a batch that leads, over all rows of a tensor
+// without a batch, or, in the order of the elements, over what lies between the rows of a batch.
+inline void sum_leading(const OperatorCall& call, const Tensor& x, std::size_t leading,
+                        bool over_batch) {
+  const Tensor& out = call.outputs[0];
+  const std::size_t rows = elements_between(x.shape(), 0, leading);
+  const Tensor matrix = contiguous(call.context, x).reshape(Shape{rows, out.elements()});
+  float* to = out.mutable_data<float>();
+  if (over_batch || !call.sequences.defined())
+    return column_sums(call.context, matrix, call.sequences, to);
+  const std::size_t whole[] = {0, rows};
+  column_sums(call.context, matrix, Segments{whole, 1}, to);
+}
+
+// First the last dimensions, each row separately; then the other dimensions, as sums over rows. The
+// rows of a batch are summed last, in the order of its shards.
 inline void reduce_host(const OperatorCall& call) {
   const auto& setting = call.attributes.as<ReduceSetting>();
-  const auto summed = [&](std::size_t i) { return (setting.dimensions >> i & 1) != 0; };
+  const Sequences& batch = call.sequences;
   Tensor x = call.inputs[0];
+  std::uint32_t dimensions = setting.dimensions;
   const std::size_t all = x.elements(), kept = call.outputs[0].elements();
+  const auto summed = [&](std::size_t i) { return (dimensions >> i & 1) != 0; };
+  std::size_t at = batch.defined() ? batch.place().dimension : x.rank();  // the batch
+  const bool over_batch = batch.defined() && summed(at);
+  if (over_batch && batch.place().outer != 1) {
+    x = contiguous(call.context, x).reshape(with_cut(x.shape(), batch));
+    const std::uint32_t before = (std::uint32_t{1} << (at + 1)) - 1;
+    dimensions = (dimensions & before) | (dimensions & ~(before >> 1)) << 1;
+    ++at;
+  }
   std::size_t trailing = 0;
-  while (trailing + 1 < x.rank() && summed(x.rank() - 1 - trailing)) ++trailing;
+  while (trailing + 1 < x.rank() && summed(x.rank() - 1 - trailing) &&
+         !(over_batch && x.rank() - 1 - trailing == at))
+    ++trailing;
   if (trailing > 0) x = row_sums(call.context, x, trailing);
   std::size_t leading = 0;
-  for (std::size_t i = 0; i < x.rank(); ++i) {
-    if (!summed(i)) continue;
+  const auto lead = [&](std::size_t i) {
     for (std::size_t j = i; j > leading; --j) x = x.transpose(j, j - 1);
     ++leading;
+  };
+  if (over_batch) lead(at);
+  for (std::size_t i = 0; i < x.rank(); ++i) {
+    if (over_batch && i == 0) continue;  // the batch
+    const std::size_t before = over_batch && i <= at ? i - 1 : i;
+    if (summed(before)) lead(i);
   }
-  float* out = call.outputs[0].mutable_data<float>();
-  if (leading == 0) {
+  if (leading == 0)
     copy(plain_fp32(call.context, x), call.outputs[0]);
-  } else {
-    std::size_t rows = 1;
-    for (std::size_t i = 0; i < leading; ++i) rows *= x.size(i);
-    column_sums(call.context, contiguous(call.context, x).reshape(Shape{rows, kept}),
-                call.sequences, out);
-  }
+  else
+    sum_leading(call, x, leading, over_batch);
   if (setting.mean) {
     const float count = static_cast<float>(kept == 0 ? 0 : all / kept);
+    float* out = call.outputs[0].mutable_data<float>();
     for (std::size_t i = 0; i < kept; ++i) out[i] /= count;
   }
+}
+
+// Dimensions before the one of the batch disappear.
+inline void reduce_batch(const BatchCall& call) {
+  const std::uint32_t dimensions = call.attributes.as<ReduceSetting>().dimensions;
+  const Sequences& batch = call.batches[0];
+  BatchPlace place = batch.place();
+  if ((dimensions >> place.dimension & 1) != 0) return;
+  for (std::size_t i = batch.place().dimension; i-- > 0;)
+    if ((dimensions >> i & 1) != 0) --place.dimension;
+  call.results[0] = batch.at(place);
 }
 
 // The gradient: dy repeated over the summed dimensions, divided by the count for a mean.
@@ -165,25 +211,28 @@ inline void reduce_gradient(const GradientCall& call) {
 namespace ops {
 
 inline constexpr Operator reduce{.name = "reduce",
+                                 .batch = &detail::reduce_batch,
                                  .shape = &detail::reduce_shape,
                                  .host = &detail::reduce_host,
                                  .gradient = &detail::reduce_gradient,
+                                 .wide_gradients = true,
                                  .built_in_samples = true};
 
 }  // namespace ops
 
 namespace detail {
 
-// The gradient of a broadcast: sums over the dimensions along which `shape` was repeated.
+// The gradient of a broadcast: sums over the dimensions along which `shape` was repeated. `batch`
+// is that of the tensor.
 inline Tensor sum_to(Context& context, const Tensor& tensor, const Shape& shape,
-                     const Sequences& sequences) {
+                     const Sequences& batch) {
   if (tensor.shape() == shape) return tensor;
   const std::size_t added = tensor.rank() - shape.rank();
   std::uint32_t dimensions = 0;
   for (std::size_t i = 0; i < tensor.rank(); ++i)
     if (i < added || (shape[i - added] == 1 && tensor.size(i) != 1))
       dimensions |= std::uint32_t{1} << i;
-  return run(context, ops::reduce, ReduceSetting{dimensions, false}, {tensor}, sequences)[0]
+  return run(context, ops::reduce, ReduceSetting{dimensions, false}, {tensor}, batch)[0]
       .reshape(shape);
 }
 

@@ -71,6 +71,7 @@ inline constexpr Operator softmax{.name = "softmax",
                                   .shape = &detail::softmax_shape,
                                   .host = &detail::softmax_host,
                                   .gradient = &detail::softmax_gradient,
+                                  .wide_gradients = true,
                                   .built_in_samples = true};
 
 }  // namespace ops

@@ -18,6 +18,7 @@
 //
 // Errors tensor.rank, tensor.dtype, tensor.shape, operator.sequences.
 
+#include <soma/ops/batch.hpp>
 #include <soma/ops/plain_call.hpp>
 #include <soma/ops/product/linear.hpp>
 #include <soma/ops/product/matmul.hpp>
@@ -159,9 +160,11 @@ inline constexpr Operator gru{.name = "gru",
                               .outputs = 3,
                               .keeps_inputs = 2,
                               .keeps_outputs = 4,
+                              .batch = &detail::batch_with_summaries,
                               .shape = &detail::gru_shape,
                               .host = &detail::gru_host,
                               .gradient = &detail::gru_gradient,
+                              .wide_gradients = true,
                               .built_in_samples = true,
                               .operations = &detail::gru_operations};
 

@@ -20,6 +20,7 @@
 //
 // Errors tensor.rank, tensor.dtype, tensor.shape, operator.sequences.
 
+#include <soma/ops/batch.hpp>
 #include <soma/ops/plain_call.hpp>
 #include <soma/ops/product/linear.hpp>
 #include <soma/ops/product/matmul.hpp>
@@ -173,9 +174,11 @@ inline constexpr Operator lstm{.name = "lstm",
                                .outputs = 4,
                                .keeps_inputs = 2,
                                .keeps_outputs = 8,
+                               .batch = &detail::batch_with_summaries,
                                .shape = &detail::lstm_shape,
                                .host = &detail::lstm_host,
                                .gradient = &detail::lstm_gradient,
+                               .wide_gradients = true,
                                .built_in_samples = true,
                                .operations = &detail::lstm_operations};
 

@@ -46,9 +46,6 @@ inline void check_rotary(const ShapeCall& call) {
   if (setting.heads == 0 || columns % (2 * setting.heads) != 0)
     fail(error_id::operator_value, "rotary", "heads", std::to_string(setting.heads),
          "a number of heads such that 2 * heads divides the columns, " + std::to_string(columns));
-  if (!(setting.base >= 1 && std::isfinite(setting.base)))
-    fail(error_id::operator_value, "rotary", "base", std::to_string(setting.base),
-         "a number from 1 on");
   const std::size_t longest = x.rank() == 2 ? call.sequences.longest() : x.size(x.rank() - 2);
   if (longest > rotary_positions || setting.first_position > rotary_positions - longest)
     fail(error_id::operator_value, "rotary", "first_position",
@@ -133,6 +130,7 @@ inline constexpr Operator rotary{.name = "rotary",
                                  .shape = &detail::rotary_shape,
                                  .host = &detail::rotary_host,
                                  .gradient = &detail::rotary_gradient,
+                                 .wide_gradients = true,
                                  .built_in_samples = true};
 
 }  // namespace ops

@@ -24,7 +24,7 @@ struct RotarySetting {
 inline void fields(FieldVisitor& visitor, RotarySetting& setting) {
   visitor.key("heads", setting.heads);
   visitor.key("columns", setting.columns);
-  visitor.key("base", setting.base);
+  visitor.key("base", setting.base, NumberRange::at_least(1));
   visitor.key("first_position", setting.first_position);
 }
 

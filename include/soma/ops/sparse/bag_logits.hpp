@@ -103,6 +103,7 @@ inline constexpr Operator bag_logits{.name = detail::bag_logits_name,
                                      .shape = &detail::bag_logits_shape,
                                      .host = &detail::bag_logits_host,
                                      .gradient = &detail::bag_logits_gradient,
+                                     .wide_gradients = true,
                                      .built_in_samples = true};
 
 }  // namespace ops

@@ -78,8 +78,8 @@ inline void bag_loss_host(const OperatorCall& call) {
                                           .y = {.data = shares + first, .row_stride = length}});
         losses[bag] = softmax_loss_of({z + first, length}, shares + first, labels);
       });
-  // Bags are added in shards of bags: a tree over the rows would depend on the bags' lengths.
-  double sum = tree_of_rows({}, {losses.data(), bags.count()});
+  const Segments shards{bags.sequence_bounds().data(), bags.shards()};
+  double sum = tree_of_rows(shards, {losses.data(), bags.count()});
   if (call.attributes.as<BagLossSetting>().reduction == LossReduction::mean)
     sum /= static_cast<double>((std::max)(bags.count(), std::size_t{1}));
   *call.outputs[0].mutable_data<float>() = static_cast<float>(sum);
@@ -117,6 +117,7 @@ inline constexpr Operator bag_loss{.name = detail::bag_loss_name,
                                    .shape = &detail::bag_loss_shape,
                                    .host = &detail::bag_loss_host,
                                    .gradient = &detail::bag_loss_gradient,
+                                   .wide_gradients = true,
                                    .built_in_samples = true};
 
 }  // namespace ops

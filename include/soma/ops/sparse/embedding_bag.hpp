@@ -4,6 +4,7 @@
 // add_sparse(context).
 
 #include <soma/kernels/sparse/args.hpp>
+#include <soma/ops/batch.hpp>
 #include <soma/ops/built_in.hpp>
 #include <soma/ops/sparse/bag_occurrences.hpp>
 #include <soma/ops/sparse/table.hpp>
@@ -197,9 +198,11 @@ inline constexpr Operator embedding_bag{.name = detail::bag_name,
                                         .min_inputs = 2,
                                         .max_inputs = 3,
                                         .keeps_inputs = 6,
+                                        .batch = &detail::batch_of_summaries,
                                         .shape = &detail::embedding_bag_shape,
                                         .host = &detail::embedding_bag_host,
                                         .gradient = &detail::embedding_bag_gradient,
+                                        .wide_gradients = true,
                                         .built_in_samples = true};
 
 inline constexpr Operator embedding_bag_backward{.name = "sparse::embedding_bag_backward",

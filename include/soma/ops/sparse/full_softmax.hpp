@@ -122,7 +122,7 @@ inline void full_softmax_host(const OperatorCall& call) {
     log_sums[i] = static_cast<float>(log_sum);
     losses[i] = count == 0 ? 0 : log_sum - chosen[i] / count;
   }
-  double sum = tree_of_rows(call.sequences, {losses.data(), rows});
+  double sum = tree_of_rows(RowSegments(call.sequences, rows).get(), {losses.data(), rows});
   if (setting.reduction == LossReduction::mean)
     sum /= static_cast<double>((std::max)(rows, std::size_t{1}));
   *call.outputs[0].mutable_data<float>() = static_cast<float>(sum);
@@ -193,9 +193,11 @@ inline constexpr Operator full_softmax{.name = detail::full_softmax_name,
                                        .keeps_inputs = 31,
                                        .keeps_outputs = 2,
                                        .composite = true,
+                                       .batch_inputs = 1,
                                        .shape = &detail::full_softmax_shape,
                                        .host = &detail::full_softmax_host,
                                        .gradient = &detail::full_softmax_gradient,
+                                       .wide_gradients = true,
                                        .built_in_samples = true};
 
 }  // namespace ops

@@ -71,9 +71,7 @@ inline void check_label_columns(const Tensor& offsets, const Tensor& columns, st
 }
 
 // The sum of the rows' losses: within a shard in order, shards in the fixed tree; in double.
-inline double tree_of_rows(const Sequences& sequences, std::span<const double> rows) {
-  const RowSegments segments(sequences, rows.size());
-  const Segments& shards = segments.get();
+inline double tree_of_rows(const Segments& shards, std::span<const double> rows) {
   double waiting[12];  // a level each of a tree over 1024 shards
   std::size_t count = 0;
   for (std::size_t shard = 0; shard < shards.count; ++shard) {
@@ -150,7 +148,7 @@ inline void list_loss_host(const OperatorCall& call) {
       losses[i] = loss;
     }
   });
-  double sum = tree_of_rows(call.sequences, {losses.data(), rows});
+  double sum = tree_of_rows(RowSegments(call.sequences, rows).get(), {losses.data(), rows});
   if (setting.reduction == LossReduction::mean)
     sum /= static_cast<double>((std::max)(rows, std::size_t{1}));
   *call.outputs[0].mutable_data<float>() = static_cast<float>(sum);
@@ -200,9 +198,11 @@ inline constexpr Operator list_loss{.name = detail::list_loss_name,
                                     .outputs = 2,
                                     .keeps_inputs = 6,
                                     .keeps_outputs = 2,
+                                    .batch_inputs = 1,
                                     .shape = &detail::list_loss_shape,
                                     .host = &detail::list_loss_host,
                                     .gradient = &detail::list_loss_gradient,
+                                    .wide_gradients = true,
                                     .built_in_samples = true};
 
 }  // namespace ops

@@ -76,7 +76,7 @@ inline void fields(FieldVisitor& visitor, BagLossSetting& setting) {
 
 // Settings of steps of the rows with a gradient. An optimizer ignores members that it does not use.
 struct RowStepSetting {
-  float rate = 0, epsilon = 0, gradient_factor = 1;
+  float rate = 0, epsilon = 1e-8f, gradient_factor = 1;
   float beta1 = 0.9f, beta2 = 0.999f;
   float one_minus_beta1 = 0.1f, one_minus_beta2 = 0.001f;
   float step_size = 0, inverse_root_correction2 = 1;  // rate / correction1, 1 / sqrt(correction2)
@@ -87,18 +87,18 @@ struct RowStepSetting {
   bool sleeps = false;
 };
 inline void fields(FieldVisitor& visitor, RowStepSetting& setting) {
-  visitor.run_time("rate", setting.rate);
-  visitor.key("epsilon", setting.epsilon);
+  visitor.run_time("rate", setting.rate, finite_number);
+  visitor.key("epsilon", setting.epsilon, epsilon_range);
   visitor.factor("gradient_factor", setting.gradient_factor);
-  visitor.key("beta1", setting.beta1);
-  visitor.key("beta2", setting.beta2);
-  visitor.key("one_minus_beta1", setting.one_minus_beta1);
-  visitor.key("one_minus_beta2", setting.one_minus_beta2);
-  visitor.run_time("step_size", setting.step_size);
-  visitor.run_time("inverse_root_correction2", setting.inverse_root_correction2);
+  visitor.key("beta1", setting.beta1, NumberRange::within(0, 1));
+  visitor.key("beta2", setting.beta2, NumberRange::within(0, 1));
+  visitor.key("one_minus_beta1", setting.one_minus_beta1, NumberRange::within(0, 1));
+  visitor.key("one_minus_beta2", setting.one_minus_beta2, NumberRange::within(0, 1));
+  visitor.run_time("step_size", setting.step_size, finite_number);
+  visitor.run_time("inverse_root_correction2", setting.inverse_root_correction2, finite_number);
   visitor.run_time("now", setting.now);
   visitor.run_time("base", setting.base);
-  visitor.key("beta2_exact", setting.beta2_exact);
+  visitor.key("beta2_exact", setting.beta2_exact, NumberRange::within(0, 1));
   visitor.key("sleeps", setting.sleeps);
 }
 

@@ -194,16 +194,15 @@ inline constexpr Operator cast{.name = "cast",
                                .shape = &detail::cast_shape,
                                .host = &detail::cast_host,
                                .gradient = &detail::cast_gradient,
+                               .wide_gradients = true,
                                .built_in_samples = true};
 
 }  // namespace ops
 
-// Integers have no gradient.
+// Passes the gradient, which the tape casts where it is read. Integers have none.
 inline void detail::cast_gradient(const GradientCall& call) {
-  const DType dtype = call.inputs[0].dtype();
-  if (!is_floating(dtype) || !is_floating(call.attributes.as<CastSetting>().dtype)) return;
-  call.input_gradients[0].values =
-      run(call.context, ops::cast, CastSetting{dtype, {}, {}}, {call.output_gradients[0]})[0];
+  if (is_floating(call.inputs[0].dtype()) && is_floating(call.attributes.as<CastSetting>().dtype))
+    call.input_gradients[0].values = call.output_gradients[0];
 }
 
 }  // namespace SOMA_NAMESPACE

@@ -2,6 +2,7 @@
 // Operators that choose or rearrange elements without computing: reshape, transpose, slice, select
 // (views of their input), the first row of each sequence, concatenation. Cast is in cast.hpp.
 
+#include <soma/ops/batch.hpp>
 #include <soma/ops/element/binary.hpp>
 #include <soma/ops/rows/embedding.hpp>
 #include <soma/ops/run.hpp>
@@ -31,6 +32,11 @@ inline void reshape_gradient(const GradientCall& call) {
       contiguous(call.context, call.output_gradients[0]).reshape(call.inputs[0].shape());
 }
 
+inline void reshape_batch(const BatchCall& call) {
+  call.results[0] =
+      reshaped_batch(call.batches[0], call.inputs[0].shape(), call.outputs[0].shape());
+}
+
 inline void transpose_host(const OperatorCall& call) {
   const auto& setting = call.attributes.as<TransposeSetting>();
   call.outputs[0] = call.inputs[0].transpose(setting.a, setting.b);
@@ -38,6 +44,16 @@ inline void transpose_host(const OperatorCall& call) {
 inline void transpose_gradient(const GradientCall& call) {
   const auto& setting = call.attributes.as<TransposeSetting>();
   call.input_gradients[0].values = call.output_gradients[0].transpose(setting.a, setting.b);
+}
+
+inline void transpose_batch(const BatchCall& call) {
+  const auto& setting = call.attributes.as<TransposeSetting>();
+  BatchPlace place = call.batches[0].place();
+  if (place.dimension == setting.a)
+    place.dimension = setting.b;
+  else if (place.dimension == setting.b)
+    place.dimension = setting.a;
+  call.results[0] = call.batches[0].at(place);
 }
 
 inline void slice_host(const OperatorCall& call) {
@@ -52,6 +68,16 @@ inline void slice_gradient(const GradientCall& call) {
   copy(call.output_gradients[0],
        dx.slice(setting.dimension, setting.begin, setting.end, setting.step));
   call.input_gradients[0].values = dx;
+}
+
+// Some rows of a batch are none.
+inline void slice_batch(const BatchCall& call) {
+  const auto& setting = call.attributes.as<SliceSetting>();
+  const Sequences& batch = call.batches[0];
+  const bool cut = setting.dimension == batch.place().dimension &&
+                   (setting.begin != 0 || setting.step != 1 ||
+                    setting.end != call.inputs[0].size(setting.dimension));
+  if (!cut) call.results[0] = batch;
 }
 
 // The row numbers of sequences' first rows.
@@ -124,38 +150,53 @@ inline void concatenate_gradient(const GradientCall& call) {
   }
 }
 
+inline void concatenate_batch(const BatchCall& call) {
+  const Sequences& batch = call.batches[call.first()];
+  if (batch.place().dimension != call.attributes.as<std::size_t>()) call.results[0] = batch;
+}
+
 }  // namespace detail
 
 namespace ops {
 
 inline constexpr Operator reshape{.name = "reshape",
                                   .makes_views = true,
+                                  .batch = &detail::reshape_batch,
                                   .shape = &detail::view_shape,
                                   .host = &detail::reshape_host,
                                   .gradient = &detail::reshape_gradient,
+                                  .wide_gradients = true,
                                   .built_in_samples = true};
 inline constexpr Operator transpose{.name = "transpose",
                                     .makes_views = true,
+                                    .batch = &detail::transpose_batch,
                                     .shape = &detail::view_shape,
                                     .host = &detail::transpose_host,
                                     .gradient = &detail::transpose_gradient,
+                                    .wide_gradients = true,
                                     .built_in_samples = true};
 inline constexpr Operator slice{.name = "slice",
                                 .makes_views = true,
+                                .batch = &detail::slice_batch,
                                 .shape = &detail::view_shape,
                                 .host = &detail::slice_host,
                                 .gradient = &detail::slice_gradient,
+                                .wide_gradients = true,
                                 .built_in_samples = true};
 inline constexpr Operator sequence_first{.name = "sequence_first",
+                                         .batch = &detail::batch_of_summaries,
                                          .shape = &detail::sequence_first_shape,
                                          .host = &detail::sequence_first_host,
                                          .gradient = &detail::sequence_first_gradient,
+                                         .wide_gradients = true,
                                          .built_in_samples = true};
 inline constexpr Operator concatenate{.name = "concatenate",
                                       .max_inputs = 32,
+                                      .batch = &detail::concatenate_batch,
                                       .shape = &detail::concatenate_shape,
                                       .host = &detail::concatenate_host,
                                       .gradient = &detail::concatenate_gradient,
+                                      .wide_gradients = true,
                                       .built_in_samples = true};
 }  // namespace ops
 

@@ -6,6 +6,7 @@
 #include <soma/ops/optimizer/settings.hpp>
 #include <soma/ops/records.hpp>
 #include <soma/optim/optimizer.hpp>
+#include <soma/optim/ranges.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -16,15 +17,18 @@
 
 namespace SOMA_NAMESPACE::optim {
 
+SOMA_INLINE void fields(FieldVisitor& visitor, AdafactorOptions& options) {
+  visitor.option("beta2_decay", options.beta2_decay, {.most = 0});
+  visitor.option("floor", options.floor, epsilon_range);
+  visitor.option("least_scale", options.least_scale, NumberRange::at_least(0));
+  visitor.option("clip", options.clip, NumberRange::above(0));
+  visitor.option("seed", options.seed);
+}
+
 SOMA_INLINE Adafactor::Adafactor(Context& context, const std::vector<Group>& groups,
                                  const AdafactorOptions& options)
     : Optimizer(context, groups, storage_of(options)), options_(options) {
-  detail::check_setting(options.beta2_decay <= 0 && std::isfinite(options.beta2_decay),
-                        "beta2_decay", options.beta2_decay, "a finite number, at most 0");
-  detail::check_not_negative("floor", options.floor);
-  detail::check_not_negative("least_scale", options.least_scale);
-  detail::check_setting(options.clip > 0 && std::isfinite(options.clip), "clip", options.clip,
-                        "a finite number above 0");
+  check_ranges("Optimizer", options);
 }
 
 SOMA_INLINE void Adafactor::describe(Record& record) const {

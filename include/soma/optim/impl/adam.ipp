@@ -16,9 +16,7 @@ namespace SOMA_NAMESPACE::optim {
 SOMA_INLINE Adam::Adam(Context& context, const std::vector<Group>& groups,
                        const AdamWOptions& options)
     : Optimizer(context, groups, options.storage), options_(options) {
-  detail::check_beta("beta1", options.beta1);
-  detail::check_beta("beta2", options.beta2);
-  detail::check_not_negative("epsilon", options.epsilon);
+  check_ranges("Optimizer", options);
 }
 
 SOMA_INLINE Adam::Adam(Context& context, Parameters parameters, float weight_decay,

@@ -6,6 +6,7 @@
 #include <soma/ops/ranges.hpp>
 #include <soma/ops/records.hpp>
 #include <soma/optim/optimizer.hpp>
+#include <soma/optim/ranges.hpp>
 
 #include <cmath>
 #include <cstddef>
@@ -58,12 +59,16 @@ SOMA_INLINE AdamSetting adam_setting(const Slot& slot, const Step& step,
 
 namespace SOMA_NAMESPACE::optim {
 
+SOMA_INLINE void fields(FieldVisitor& visitor, AdamWOptions& options) {
+  visitor.option("beta1", options.beta1, share_range);
+  visitor.option("beta2", options.beta2, share_range);
+  visitor.option("epsilon", options.epsilon, epsilon_range);
+}
+
 SOMA_INLINE AdamW::AdamW(Context& context, const std::vector<Group>& groups,
                          const AdamWOptions& options)
     : Optimizer(context, groups, options.storage), options_(options) {
-  detail::check_beta("beta1", options.beta1);
-  detail::check_beta("beta2", options.beta2);
-  detail::check_not_negative("epsilon", options.epsilon);
+  check_ranges("Optimizer", options);
 }
 
 SOMA_INLINE AdamW::AdamW(Context& context, Parameters parameters, float weight_decay,

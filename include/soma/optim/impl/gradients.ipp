@@ -6,6 +6,7 @@
 #include <soma/autograd/parameter.hpp>
 #include <soma/autograd/row_blocks.hpp>
 #include <soma/kernels/table.hpp>
+#include <soma/ops/fields.hpp>
 #include <soma/ops/ranges.hpp>
 #include <soma/ops/records.hpp>
 #include <soma/runtime/heap_vector.hpp>
@@ -100,6 +101,7 @@ SOMA_INLINE double gradient_norm(Context& context, const Parameters& parameters)
 }
 
 SOMA_INLINE float clipping_factor(double norm, double limit) {
+  check_range("clipping_factor", "limit", limit, {.least = 0, .infinite = true});
   const FloatEnvironment environment;
   return norm <= limit ? 1.0f : static_cast<float>(limit / (norm + 1e-6));
 }

@@ -5,6 +5,7 @@
 
 #include <soma/ops/records.hpp>
 #include <soma/optim/optimizer.hpp>
+#include <soma/optim/ranges.hpp>
 
 #include <cmath>
 #include <cstdint>
@@ -12,12 +13,16 @@
 
 namespace SOMA_NAMESPACE::optim {
 
+SOMA_INLINE void fields(FieldVisitor& visitor, LambOptions& options) {
+  visitor.option("beta1", options.beta1, share_range);
+  visitor.option("beta2", options.beta2, share_range);
+  visitor.option("epsilon", options.epsilon, epsilon_range);
+}
+
 SOMA_INLINE Lamb::Lamb(Context& context, const std::vector<Group>& groups,
                        const LambOptions& options)
     : Optimizer(context, groups, options.storage), options_(options) {
-  detail::check_beta("beta1", options.beta1);
-  detail::check_beta("beta2", options.beta2);
-  detail::check_not_negative("epsilon", options.epsilon);
+  check_ranges("Optimizer", options);
 }
 
 SOMA_INLINE void Lamb::describe(Record& record) const {

@@ -5,6 +5,7 @@
 
 #include <soma/ops/sparse/table.hpp>
 #include <soma/optim/optimizer.hpp>
+#include <soma/optim/ranges.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -16,12 +17,16 @@
 
 namespace SOMA_NAMESPACE::optim {
 
+SOMA_INLINE void fields(FieldVisitor& visitor, LazyAdamWOptions& options) {
+  visitor.option("beta1", options.beta1, share_range);
+  visitor.option("beta2", options.beta2, share_range);
+  visitor.option("epsilon", options.epsilon, epsilon_range);
+}
+
 SOMA_INLINE LazyAdamW::LazyAdamW(Context& context, const std::vector<Group>& groups,
                                  const LazyAdamWOptions& options)
     : Optimizer(context, groups, {}), options_(options), history_(slots_.size()) {
-  detail::check_beta("beta1", options.beta1);
-  detail::check_beta("beta2", options.beta2);
-  detail::check_not_negative("epsilon", options.epsilon);
+  check_ranges("Optimizer", options);
   static_cast<void>(sparse_table(context, "LazyAdamW"));
   for (const detail::Slot& slot : slots_) {
     const Tensor value = slot.parameter.value();

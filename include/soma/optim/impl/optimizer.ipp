@@ -7,6 +7,7 @@
 #include <soma/base/record.hpp>
 #include <soma/numeric/portable_math.hpp>
 #include <soma/ops/built_in.hpp>
+#include <soma/ops/fields.hpp>
 #include <soma/ops/run.hpp>
 #include <soma/ops/settings.hpp>
 #include <soma/optim/gradients.hpp>
@@ -23,6 +24,17 @@
 
 namespace SOMA_NAMESPACE::optim {
 
+SOMA_INLINE void fields(FieldVisitor& visitor, Group& group) {
+  visitor.option("weight_decay", group.weight_decay, NumberRange::at_least(0));
+  visitor.option("rate_factor", group.rate_factor, finite_number);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, Step& step) {
+  visitor.option("rate", step.rate, NumberRange::at_least(0));
+  // Of a norm that is not finite, the factor is not either (clipping_factor()).
+  visitor.option("gradient_factor", step.gradient_factor, any_number);
+}
+
 SOMA_INLINE std::vector<Group> decay_groups(const Parameters& parameters, float weight_decay) {
   return decay_groups(parameters, weight_decay,
                       [](const Parameter& parameter) { return parameter.decays(); });
@@ -38,23 +50,6 @@ SOMA_INLINE Tensor Slot::rows_of(const Tensor& tensor) const {
   return (tensor.rank() == 0 ? tensor.reshape(Shape{1}) : tensor).slice(0, first_row, last_row);
 }
 
-SOMA_INLINE void check_setting(bool in_range, std::string_view name, double value,
-                               std::string_view wanted) {
-  if (!in_range) fail(error_id::operator_value, "Optimizer", name, std::to_string(value), wanted);
-}
-
-SOMA_INLINE void check_beta(std::string_view name, double beta) {
-  check_setting(beta >= 0 && beta < 1, name, beta, "0 to below 1");
-}
-
-SOMA_INLINE void check_not_negative(std::string_view name, double value) {
-  check_setting(value >= 0 && std::isfinite(value), name, value, "a finite number, at least 0");
-}
-
-SOMA_INLINE void check_finite(std::string_view name, double value) {
-  check_setting(std::isfinite(value), name, value, "a finite number");
-}
-
 SOMA_INLINE void check_new(const std::vector<Slot>& before, const Parameter& parameter) {
   for (const Slot& slot : before) {
     const Parameter& other = slot.parameter;
@@ -68,8 +63,7 @@ SOMA_INLINE void check_new(const std::vector<Slot>& before, const Parameter& par
 SOMA_INLINE std::vector<Slot> make_slots(const std::vector<Group>& groups) {
   std::vector<Slot> made;
   for (const Group& group : groups) {
-    check_not_negative("weight_decay", static_cast<double>(group.weight_decay));
-    check_finite("rate_factor", static_cast<double>(group.rate_factor));
+    check_ranges("Optimizer", group);
     for (const Parameter& parameter : group.parameters) {
       if (!parameter.var.defined())
         fail(error_id::tensor_undefined, "Optimizer", soma::quoted(parameter.name),
@@ -82,7 +76,7 @@ SOMA_INLINE std::vector<Slot> make_slots(const std::vector<Group>& groups) {
   return made;
 }
 
-SOMA_INLINE void check_step(const Step& step) { check_not_negative("rate", step.rate); }
+SOMA_INLINE void check_step(const Step& step) { check_ranges("Optimizer", step); }
 
 SOMA_INLINE void ensure_state(Context& context, Tensor& state, const Slot& slot, DType dtype) {
   if (!state.defined())

@@ -6,6 +6,7 @@
 #include <soma/ops/optimizer/settings.hpp>
 #include <soma/ops/records.hpp>
 #include <soma/optim/optimizer.hpp>
+#include <soma/optim/ranges.hpp>
 
 #include <cmath>
 #include <cstddef>
@@ -29,12 +30,16 @@ SOMA_INLINE RmsSetting rms_setting(const Slot& slot, const Step& step, const Ste
 
 namespace SOMA_NAMESPACE::optim {
 
+SOMA_INLINE void fields(FieldVisitor& visitor, RmsPropOptions& options) {
+  visitor.option("alpha", options.alpha, share_range);
+  visitor.option("epsilon", options.epsilon, epsilon_range);
+  visitor.option("momentum", options.momentum, NumberRange::at_least(0));
+}
+
 SOMA_INLINE RmsProp::RmsProp(Context& context, const std::vector<Group>& groups,
                              const RmsPropOptions& options)
     : Optimizer(context, groups, options.storage), options_(options) {
-  detail::check_beta("alpha", options.alpha);
-  detail::check_not_negative("epsilon", options.epsilon);
-  detail::check_not_negative("momentum", static_cast<double>(options.momentum));
+  check_ranges("Optimizer", options);
 }
 
 SOMA_INLINE void RmsProp::describe(Record& record) const {
@@ -71,12 +76,16 @@ SOMA_INLINE void RmsProp::step(const Step& step) {
   }
 }
 
+SOMA_INLINE void fields(FieldVisitor& visitor, AdagradOptions& options) {
+  visitor.option("epsilon", options.epsilon, epsilon_range);
+  visitor.option("rate_decay", options.rate_decay, NumberRange::at_least(0));
+  visitor.option("initial_square", options.initial_square, NumberRange::at_least(0));
+}
+
 SOMA_INLINE Adagrad::Adagrad(Context& context, const std::vector<Group>& groups,
                              const AdagradOptions& options)
     : Optimizer(context, groups, options.storage), options_(options) {
-  detail::check_not_negative("epsilon", options.epsilon);
-  detail::check_not_negative("rate_decay", options.rate_decay);
-  detail::check_not_negative("initial_square", static_cast<double>(options.initial_square));
+  check_ranges("Optimizer", options);
 }
 
 SOMA_INLINE void Adagrad::describe(Record& record) const {

@@ -6,6 +6,7 @@
 #include <soma/ops/ranges.hpp>
 #include <soma/ops/sparse/table.hpp>
 #include <soma/optim/optimizer.hpp>
+#include <soma/optim/ranges.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -159,10 +160,16 @@ SOMA_INLINE void RowOptimizer::refuse_extra(const StateDict& state) const {
        "the names of this optimizer's states");
 }
 
+SOMA_INLINE void fields(FieldVisitor& visitor, RowAdagradOptions& options) {
+  // A row has one factor, the learning rate divided by the root and epsilon. It has to be finite
+  // where the root is 0, or it would make NaN of gradients of 0.
+  visitor.option("epsilon", options.epsilon, {.least = 0x1p-100, .fp32 = true});
+}
+
 SOMA_INLINE RowAdagrad::RowAdagrad(Context& context, const std::vector<Group>& groups,
                                    const RowAdagradOptions& options)
     : RowOptimizer(context, groups, "row_adagrad", {".squares"}, false), options_(options) {
-  detail::check_not_negative("epsilon", options.epsilon);
+  check_ranges("Optimizer", options);
 }
 
 SOMA_INLINE void RowAdagrad::describe_own(Record& record) const {
@@ -173,13 +180,17 @@ SOMA_INLINE void RowAdagrad::complete(RowStepSetting& setting, double, std::uint
   setting.epsilon = static_cast<float>(options_.epsilon);
 }
 
+SOMA_INLINE void fields(FieldVisitor& visitor, RowAdamOptions& options) {
+  visitor.option("beta1", options.beta1, share_range);
+  visitor.option("beta2", options.beta2, share_range);
+  visitor.option("epsilon", options.epsilon, epsilon_range);
+}
+
 SOMA_INLINE RowAdam::RowAdam(Context& context, const std::vector<Group>& groups,
                              const RowAdamOptions& options)
     : RowOptimizer(context, groups, "row_adam", {".first_moment", ".second_moment"}, true),
       options_(options) {
-  detail::check_beta("beta1", options.beta1);
-  detail::check_beta("beta2", options.beta2);
-  detail::check_not_negative("epsilon", options.epsilon);
+  check_ranges("Optimizer", options);
 }
 
 SOMA_INLINE void RowAdam::describe_own(Record& record) const {

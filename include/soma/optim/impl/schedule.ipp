@@ -5,6 +5,7 @@
 
 #include <soma/base/error.hpp>
 #include <soma/numeric/portable_math.hpp>
+#include <soma/ops/fields.hpp>
 
 #include <cmath>
 #include <cstdint>
@@ -14,6 +15,17 @@
 
 namespace SOMA_NAMESPACE::optim {
 
+SOMA_INLINE void fields(FieldVisitor& visitor, Schedule& schedule) {
+  visitor.option("rate", schedule.rate, NumberRange::at_least(0));
+  visitor.option("warmup", schedule.warmup);
+  visitor.option("steps", schedule.steps);
+  visitor.option("final_ratio", schedule.final_ratio, NumberRange::within(0, 1));
+  visitor.option("every", schedule.every, NumberRange::at_least(1));
+  visitor.option("factor", schedule.factor, {.least = 0, .most = 1, .open_least = true});
+  visitor.option("patience", schedule.patience, NumberRange::at_least(1));
+  visitor.option("threshold", schedule.threshold, NumberRange::from_to_below(0, 1));
+}
+
 SOMA_INLINE void Schedule::check() const {
   if (depends_on_steps() && steps <= warmup)
     fail(error_id::operator_value, "Schedule", "steps", std::to_string(steps),
@@ -22,16 +34,8 @@ SOMA_INLINE void Schedule::check() const {
 }
 
 SOMA_INLINE void Schedule::check_settings() const {
-  const auto demand = [](bool in_range, std::string_view name, double given,
-                         std::string_view wanted) {
-    if (!in_range) fail(error_id::operator_value, "Schedule", name, std::to_string(given), wanted);
-  };
   if (!rate) fail(error_id::operator_value, "Schedule", "rate", "none", "the learning rate");
-  demand(*rate >= 0 && std::isfinite(*rate), "rate", *rate, "a finite number from 0");
-  demand(final_ratio >= 0 && final_ratio <= 1, "final_ratio", final_ratio, "0 to 1");
-  demand(factor > 0 && factor <= 1, "factor", factor, "above 0, up to 1");
-  demand(every != 0, "every", 0, "at least 1");
-  demand(patience != 0, "patience", 0, "at least 1");
+  check_ranges("Schedule", *this);
 }
 
 SOMA_INLINE double Schedule::operator()(std::uint64_t step, std::uint64_t reductions) const {
@@ -64,13 +68,13 @@ SOMA_INLINE double Schedule::operator()(std::uint64_t step, std::uint64_t reduct
   return rounded(*rate * std::fma(1 - final_ratio, share, final_ratio));
 }
 
-SOMA_INLINE void Plateau::add(double value, std::uint64_t patience) {
-  if (known ? value > best : !std::isnan(value)) {
+SOMA_INLINE void Plateau::add(double value, std::uint64_t patience, double threshold) {
+  const double margin = std::isfinite(best) ? threshold * std::fabs(best) : 0;
+  if (known ? value > best + margin : !std::isnan(value)) {
     best = value;
     known = true;
     worse = 0;
-  } else if (!known || value != best) {
-    if (++worse < patience) return;
+  } else if (++worse >= patience) {
     worse = 0;
     ++reductions;
   }

@@ -5,6 +5,7 @@
 
 #include <soma/ops/records.hpp>
 #include <soma/optim/optimizer.hpp>
+#include <soma/optim/ranges.hpp>
 
 #include <cstdint>
 #include <utility>
@@ -12,10 +13,14 @@
 
 namespace SOMA_NAMESPACE::optim {
 
+SOMA_INLINE void fields(FieldVisitor& visitor, SgdOptions& options) {
+  visitor.option("momentum", options.momentum, NumberRange::at_least(0));
+  visitor.option("dampening", options.dampening, finite_number);
+}
+
 SOMA_INLINE Sgd::Sgd(Context& context, const std::vector<Group>& groups, const SgdOptions& options)
     : Optimizer(context, groups, options.storage), options_(options) {
-  detail::check_not_negative("momentum", static_cast<double>(options.momentum));
-  detail::check_finite("dampening", static_cast<double>(options.dampening));
+  check_ranges("Optimizer", options);
 }
 
 SOMA_INLINE void Sgd::describe(Record& record) const {

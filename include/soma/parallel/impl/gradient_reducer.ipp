@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -34,13 +35,16 @@ SOMA_INLINE GradientReducer::GradientReducer(Context& context, Communicator& com
 }
 
 SOMA_INLINE void GradientReducer::receive(const Var& parameter, Gradient addend) {
-  if (addend.values.dtype() != DType::fp32)
+  if (addend.rounded)
     fail(error_id::parallel_gradient, "GradientReducer", "gradient of a parameter",
-         addend.values.describe(), "fp32: it is rounded once, after the sum over all ranks");
+         addend.values.describe() + ", rounded by each rank",
+         "fp32 sums, which are rounded once, after the sum over all ranks");
+  if (addend.values.dtype() != DType::fp32)
+    addend.values = run(context_, *context_.built_in().cast, CastSetting{.dtype = DType::fp32},
+                        {addend.values})[0];
   Item item{.parameter = parameter,
             .rows = RowPartition(parameter.shape()),
             .factor = addend.factor,
-            .stored = addend.stored.value_or(DType::fp32),
             .bucket = buckets_.size()};
   if (addend.sparse()) {
     item.sparse = std::move(addend);
@@ -54,6 +58,15 @@ SOMA_INLINE void GradientReducer::receive(const Var& parameter, Gradient addend)
   if (filling_ != nullptr && filling_->elements() * sizeof(float) >= options_.bucket_bytes)
     close_bucket();
   if (options_.overlap) advance();
+}
+
+SOMA_INLINE void GradientReducer::complete(const Var& parameter, DType type) {
+  for (std::size_t i = items_.size(); i-- > given_;)
+    if (items_[i].parameter.is(parameter)) {
+      items_[i].complete = type;
+      return;
+    }
+  round_gradient(context_, parameter, type);  // all addends have been given
 }
 
 SOMA_INLINE void GradientReducer::begin_step(std::uint64_t step) {
@@ -216,13 +229,11 @@ SOMA_INLINE void GradientReducer::give(Item& item) {
   item.sparse = {};
   if (item.factor != 1)
     for (float& value : sum.values.mutable_span<float>()) value *= item.factor;
-  if (item.stored != DType::fp32)
-    sum.values = run(context_, *context_.built_in().cast, CastSetting{.dtype = item.stored},
-                     {sum.values})[0];
   Gradient total = item.parameter.gradient();
   item.parameter.clear_gradient();  // so that the sum may be made in place
   context_.built_in().accumulate(context_, total, std::move(sum));
   item.parameter.set_gradient(std::move(total));
+  if (item.complete) round_gradient(context_, item.parameter, *item.complete);
 }
 
 }  // namespace SOMA_NAMESPACE

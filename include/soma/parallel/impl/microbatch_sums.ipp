@@ -32,7 +32,7 @@ SOMA_INLINE void MicrobatchSums::end() {
 }
 
 SOMA_INLINE void MicrobatchSums::receive(const Var& parameter, Gradient addend) {
-  if (count_ <= 1 || addend.values.dtype() != DType::fp32)  // the latter is refused there
+  if (count_ <= 1 || addend.rounded)  // the latter is refused there
     return next_.receive(parameter, std::move(addend));
   if (index_ == 0) {
     Entry entry(context_.heap());
@@ -48,6 +48,10 @@ SOMA_INLINE void MicrobatchSums::receive(const Var& parameter, Gradient addend) 
   if (index_ + 1 == count_) return next_.receive(parameter, std::move(addend));
   if (entry.waiting.size() <= level) entry.waiting.resize(level + 1);
   entry.waiting[level] = std::move(addend);
+}
+
+SOMA_INLINE void MicrobatchSums::complete(const Var& parameter, DType type) {
+  if (index_ + 1 == count_) next_.complete(parameter, type);
 }
 
 SOMA_INLINE void MicrobatchSums::refuse(const std::string& given) const {

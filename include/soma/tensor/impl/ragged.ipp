@@ -81,6 +81,7 @@ SOMA_INLINE Sequences Sequences::summary(Context& context) const {
   }
   data->rows = sequences;
   data->longest = sequences == 0 ? 0 : 1;
+  data->summarized = data_;
   data->row_bounds.assign(known().sequence_bounds);
   data->sequence_bounds.assign(known().sequence_bounds);
   return Sequences(std::move(data));
@@ -92,18 +93,66 @@ SOMA_INLINE Sequences Sequences::lengthened(Context& context, std::size_t length
          longest() > 1 ? "of up to " + std::to_string(longest()) + " rows" : "with empty ones",
          "of one row each");
   auto data = make(context);
-  data->rows = checked_multiply(rows(), length, "Sequences::lengthened");
-  data->longest = rows() == 0 ? 0 : length;
-  for (std::size_t i = 0; i < rows(); ++i) {
-    token_index(ordinal(i), (std::max)(length, std::size_t{1}) - 1, 0);
+  const std::size_t inner = place_.inner;
+  const std::size_t sequences = checked_multiply(rows(), inner, "Sequences::lengthened");
+  data->rows = checked_multiply(sequences, length, "Sequences::lengthened");
+  data->longest = sequences == 0 ? 0 : length;
+  for (std::size_t i = 0; i < sequences; ++i) {
+    const std::uint64_t own = ordinal(i / inner) * inner + i % inner;
+    token_index(own, (std::max)(length, std::size_t{1}) - 1, 0);
     data->offsets.push_back((i + 1) * length);
-    data->ordinals.push_back(ordinal(i));
+    data->ordinals.push_back(own);
     for (std::size_t position = 0; position < length; ++position)
+      data->row_indices.push_back(token_index(own, position, 0));
+  }
+  for (const std::size_t bound : row_bounds()) {
+    data->row_bounds.push_back(bound * inner * length);
+    data->sequence_bounds.push_back(bound * inner);
+  }
+  return Sequences(std::move(data));
+}
+
+SOMA_INLINE Sequences Sequences::with_inner_rows(Context& context, std::size_t inner) const {
+  constexpr std::string_view name = "Sequences::with_inner_rows";
+  auto data = make(context);
+  data->rows = checked_multiply(rows(), inner, name);
+  data->longest = checked_multiply(longest(), inner, name);
+  if (data->longest != 0)
+    for (std::size_t i = 0; i < count(); ++i)
+      token_index(ordinal(i), (std::max)(length(i) * inner, std::size_t{1}) - 1, 0);
+  data->offsets.reserve(count() + 1);
+  data->ordinals.assign(known().ordinals);
+  data->row_indices.reserve(data->rows);
+  data->padded = padded();
+  for (std::size_t i = 0; i < count(); ++i) {
+    data->offsets.push_back(end(i) * inner);
+    if (padded()) data->used.push_back(used(i) * inner);
+    for (std::size_t position = 0; position < length(i) * inner; ++position)
       data->row_indices.push_back(token_index(ordinal(i), position, 0));
   }
-  for (const std::size_t bound : row_bounds()) data->row_bounds.push_back(bound * length);
+  for (const std::size_t bound : row_bounds()) data->row_bounds.push_back(bound * inner);
   data->sequence_bounds.assign(known().sequence_bounds);
   return Sequences(std::move(data));
+}
+
+SOMA_INLINE Sequences Sequences::at(const BatchPlace& place) const {
+  Sequences result = *this;
+  result.place_ = place;
+  return result;
+}
+
+SOMA_INLINE bool Sequences::fits(const Tensor& tensor) const {
+  return place_.dimension < tensor.rank() &&
+         tensor.size(place_.dimension) == place_.outer * rows() * place_.inner;
+}
+
+SOMA_INLINE bool Sequences::same_batch(const Sequences& other) const {
+  return data_.operator->() == other.data_.operator->();
+}
+
+SOMA_INLINE bool Sequences::summarizes(const Sequences& batch) const {
+  return data_ != nullptr && data_->summarized != nullptr &&
+         data_->summarized.operator->() == batch.data_.operator->();
 }
 
 SOMA_INLINE Sequences Sequences::part(Context& context, std::size_t first,

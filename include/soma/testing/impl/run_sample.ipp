@@ -69,7 +69,9 @@ SOMA_INLINE Result run_sample(Context& context, const Operator& op, const Sample
       inputs.push_back(Var::parameter(context, value));
     else
       inputs.push_back(Var::constant(context, value));
-    if (i == 0 && sequences.defined()) inputs[0] = tape.with_sequences(inputs[0], sequences);
+    // They belong to the first input that has so many rows.
+    if (sequences.defined() && inputs[i].defined() && sequences.fits(inputs[i].value()))
+      inputs[i] = tape.with_sequences(inputs[i], std::exchange(sequences, {}));
   }
 #if SOMA_HAS_EXCEPTIONS
   try {

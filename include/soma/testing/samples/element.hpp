@@ -21,9 +21,12 @@ inline double dropped(const DropoutSetting& setting, const Sample& sample, std::
                       std::size_t column, double value) {
   if (dropout_threshold(setting) == 0) return value;
   std::uint64_t index = token_index(row, 0, column);
+  // Sequences are rows of the first dimension, each of which has inner rows.
+  const Shape& x = sample.inputs[0].shape;
+  const std::size_t inner = x.rank() < 3 || x[0] == 0 ? 1 : x.rows() / x[0];
   std::size_t begin = 0;
-  for (std::size_t i = 0; i < sample.lengths.size(); begin += sample.lengths[i++])
-    if (row >= begin && row < begin + sample.lengths[i])
+  for (std::size_t i = 0; i < sample.lengths.size(); begin += inner * sample.lengths[i++])
+    if (row >= begin && row < begin + inner * sample.lengths[i])
       index = token_index(i, row - begin, column);
   Draw draw = setting.draw;
   draw.index = index;

@@ -162,6 +162,8 @@ inline OperatorSamples average_pool_samples() {
   add({2, 3, 4, 6}, {});
   add({1, 2, 5, 5}, {3, 3, {1, 1, 1, 1}, true});
   add({1, 2, 5, 6}, {3, 2, {2, 2, 1, 1}, false});
+  add({1, 2, 9, 8}, {5, 6, {2, 1, 1, 0}, false});  // more than few_pixels
+  add({2, 1, 6, 7}, {.out_height = 1, .out_width = 1});
   add({2, 2, 7, 5}, {.out_height = 3, .out_width = 5});
   add({1, 1, 2, 3}, {.out_height = 4, .out_width = 1});
   add({0, 1, 4, 4}, {});

@@ -29,6 +29,10 @@
 
 #include <sys/stat.h>
 
+namespace SOMA_NAMESPACE {
+class FieldVisitor;  // ops/fields.hpp
+}
+
 namespace SOMA_NAMESPACE::train {
 
 struct RunCurvesOptions {
@@ -39,6 +43,7 @@ struct RunCurvesOptions {
   // apart.
   double seconds_between = 30;
 };
+void fields(FieldVisitor& visitor, RunCurvesOptions& options);
 
 // Files are written whole or not at all, and each holds the numbers of its curves. A resumed run
 // reads the numbers of earlier steps from the file (or the page), so its picture equals that of a
@@ -47,7 +52,8 @@ struct RunCurvesOptions {
 // curve and 16 curves. Errors: file.write, and file.read if an existing file cannot be read.
 class RunCurves final : public Callback {
  public:
-  explicit RunCurves(RunCurvesOptions options = {}) : options_(std::move(options)) {}
+  // Error train.options: a number out of its range.
+  explicit RunCurves(RunCurvesOptions options = {});
 
   SOMA_INLINE void on_start(const RunInfo& run) override;
   SOMA_INLINE void on_step(const StepInfo& step) override;

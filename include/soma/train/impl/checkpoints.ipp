@@ -84,9 +84,9 @@ SOMA_INLINE void TrainerBase::load(const Checkpoint& checkpoint, data::BatchSour
   check_identity(checkpoint.identity, identity(batches));
   check_parameters(checkpoint.weights, parameters());
   Progress loaded = Progress::read(checkpoint.progress);
+  scaler_.restore(loaded.loss_scale, loaded.loss_scale_good_steps);
   optimizer_->load_state(checkpoint.optimizer);
   precision_.load_state(checkpoint.precision);
-  scaler_.restore(loaded.loss_scale, loaded.loss_scale_good_steps);
   nn::load(parameters(), checkpoint.weights, {.extra_names_are_errors = true});
   task_.load_state(checkpoint.task);
   batches.seek(loaded.position);

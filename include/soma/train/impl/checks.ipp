@@ -3,6 +3,7 @@
 
 #include <soma/train/checks.hpp>
 
+#include <soma/ops/fields.hpp>
 #include <soma/train/evaluate.hpp>
 #include <soma/train/options.hpp>
 
@@ -20,9 +21,8 @@ SOMA_INLINE optim::Schedule schedule_of(const nn::Task& task, const TrainerOptio
          "none beside a learning_rate of " + to_text(*options.learning_rate));
   if (options.learning_rate) schedule.rate = options.learning_rate;
   if (!schedule.rate) schedule.rate = task.learning_rate();
-  if (!(*schedule.rate >= 0) || std::isinf(*schedule.rate))
-    fail(error_id::train_options, "Trainer", "learning_rate", to_text(*schedule.rate),
-         "a finite number from 0");
+  check_range("Trainer", "learning_rate", *schedule.rate, NumberRange::at_least(0),
+              error_id::train_options);
   schedule.check_settings();
   return schedule;
 }
@@ -38,15 +38,8 @@ SOMA_INLINE void check_options(const nn::Task& task, const TrainerOptions& optio
   const auto refuse = [](std::string_view name, const std::string& given, std::string_view wanted) {
     fail(error_id::train_options, "Trainer", name, given, wanted);
   };
+  check_ranges("Trainer", options, error_id::train_options);
   if (options.epochs == 0 && options.max_steps == 0) refuse("epochs", "0", "epochs or max_steps");
-  constexpr std::uint64_t most_epochs = std::uint64_t{1} << 24;  // their batches are counted first
-  if (options.epochs > most_epochs)
-    refuse("epochs", std::to_string(options.epochs), "at most 2^24");
-  if (options.accumulate == 0) refuse("accumulate", "0", "at least 1");
-  const double decay = options.weight_decay.value_or(0);
-  if (!(decay >= 0) || std::isinf(decay))
-    refuse("weight_decay", to_text(decay), "a finite number from 0");
-  if (!(options.clip >= 0)) refuse("clip", to_text(options.clip), "a number from 0");
   if (options.optimizer != nullptr && (options.weight_decay || options.decay_all))
     refuse("weight_decay and decay_all", "given", "neither beside an optimizer of the host's own");
   const std::string names = metric_names(task);

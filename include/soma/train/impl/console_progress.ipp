@@ -3,6 +3,7 @@
 
 #include <soma/train/console_progress.hpp>
 
+#include <soma/ops/fields.hpp>
 #include <soma/runtime/clock.hpp>
 #include <soma/runtime/usage.hpp>
 #include <soma/train/report.hpp>
@@ -14,6 +15,18 @@
 #include <string>
 
 namespace SOMA_NAMESPACE::train {
+
+SOMA_INLINE void fields(FieldVisitor& visitor, ConsoleProgressOptions& options) {
+  visitor.option("peak_gflops", options.peak_gflops, NumberRange::at_least(0));
+  visitor.option("seconds_between", options.seconds_between, {.least = 0, .infinite = true});
+  visitor.option("steps_between", options.steps_between);
+}
+
+SOMA_INLINE ConsoleProgress::ConsoleProgress(std::ostream& stream,
+                                             const ConsoleProgressOptions& options)
+    : stream_(stream), options_(options) {
+  check_ranges("ConsoleProgress", options, error_id::train_options);
+}
 
 SOMA_INLINE void ConsoleProgress::on_start(const RunInfo& run) {
   run_ = run;

@@ -58,7 +58,8 @@ SOMA_INLINE bool TrainerBase::evaluate(data::BatchSource& validation, Report& re
   else if (!equal)
     ++progress_.stale;
   progress_.evaluated_at = progress_.step;
-  if (schedule_.decay == optim::Decay::plateau) progress_.plateau.add(score, schedule_.patience);
+  if (schedule_.decay == optim::Decay::plateau)
+    progress_.plateau.add(score, schedule_.patience, schedule_.threshold);
   if (better) {
     progress_.best = score;
     progress_.has_best = true;

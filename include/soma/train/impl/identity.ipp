@@ -37,6 +37,7 @@ SOMA_INLINE Record identity_of(const Context& context, const nn::Task& task,
   if (schedule.decay == optim::Decay::plateau) {
     record.set("schedule.final_ratio", schedule.final_ratio);
     record.set("schedule.patience", schedule.patience);
+    record.set("schedule.threshold", schedule.threshold);
     record.set("evaluate_every", options.evaluate_every);
   }
   // Best weights and patience continue from a value of this metric, which cannot be compared with

@@ -4,6 +4,7 @@
 #include <soma/train/pipeline_options.hpp>
 
 #include <soma/base/record.hpp>
+#include <soma/ops/fields.hpp>
 #include <soma/parallel/placement.hpp>
 
 #include <cstddef>
@@ -13,6 +14,13 @@
 #include <vector>
 
 namespace SOMA_NAMESPACE::train {
+
+SOMA_INLINE void fields(FieldVisitor& visitor, PipelineOptions& options) {
+  visitor.option("partitions", options.partitions, NumberRange::at_least(1));
+  visitor.option("microbatches", options.microbatches, NumberRange::at_least(1));
+  visitor.option("memory_weight", options.memory_weight, NumberRange::within(0, 1));
+  visitor.option("memory_limit", options.memory_limit);
+}
 
 SOMA_INLINE double PipelineOptions::weight_of_memory() const {
   return memory_weight.value_or(optimize == Optimize::memory ? 0.8 : 0.2);

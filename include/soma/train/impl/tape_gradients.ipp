@@ -34,6 +34,7 @@ SOMA_INLINE const Parameters& TapeGradients::parameters() const { return task_.p
 SOMA_INLINE StepSums TapeGradients::run(data::BatchSource& batches, const StepRequest& request) {
   clear_gradients(task_.parameters());
   ranks_.begin_step(request.step);
+  precision_.gather_gradients(request.batches > 1);
   StepSums sums;
   std::vector<BatchLoss> losses;
   const ReductionTimes before = ranks_.reduction_times();
@@ -46,6 +47,7 @@ SOMA_INLINE StepSums TapeGradients::run(data::BatchSource& batches, const StepRe
     losses.push_back(differentiate(batch, request, sums));
     ++sums.batches;
   }
+  precision_.round_gradients(task_.parameters());
   const ReductionTimes after = ranks_.reduction_times();
   sums.reduction = {after.total - before.total, after.waited - before.waited};
   if (sums.batches == 0) return sums;

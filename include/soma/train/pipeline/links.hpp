@@ -31,8 +31,9 @@ struct CutLayout {
   Rows rows = Rows::rows;
   DType dtype = DType::fp32;           // the type of results
   DType gradient_dtype = DType::fp32;  // the type of their gradients
+  BatchPlace place{};                  // of the rows
   std::size_t rank = 0;
-  std::array<std::size_t, max_rank> sizes{};  // behind the first dimension
+  std::array<std::size_t, max_rank> sizes{};  // of the dimensions without rows
 
   bool per_row() const { return rows == Rows::rows || rows == Rows::plain_rows; }
   Shape shape(const Sequences& sequences) const;
@@ -89,7 +90,7 @@ class StageLinks {
     Tensor values;
     Request request;
   };
-  using Words = std::array<std::int64_t, 4 + max_rank>;
+  using Words = std::array<std::int64_t, 7 + max_rank>;
 
   // Above the tags of gradient buckets, below the tags of collectives. Messages with the same tag
   // keep their order, so numbers may repeat.

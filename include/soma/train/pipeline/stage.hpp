@@ -109,6 +109,8 @@ class PipelineStage final : private TapeHook {
   // The gradients of a micro-batch's input and of parameters, from that of its output. A stage may
   // have nothing to differentiate: no parameters, or pieces that return their input.
   void differentiate(Flight& flight, const Tensor& gradient);
+  // The gradient of a parameter that the pieces return as it is.
+  void receive(const Var& parameter, const Tensor& gradient);
   void ask_ahead(Pass& pass);
   void ask_forward(Pass& pass);
   void ask_backward(Pass& pass);

@@ -20,7 +20,7 @@ SOMA_INLINE void fields(FieldVisitor& visitor, TopKSetting& setting) {
 SOMA_INLINE void fields(FieldVisitor& visitor, PadSetting& setting) {
   for (std::size_t& size : setting.before) visitor.key("before", size);
   for (std::size_t& size : setting.behind) visitor.key("behind", size);
-  visitor.key("value", setting.value);
+  visitor.key("value", setting.value, any_number);
 }
 
 }  // namespace SOMA_NAMESPACE

@@ -6,9 +6,9 @@
 namespace SOMA_NAMESPACE {
 
 SOMA_INLINE void fields(FieldVisitor& visitor, CosineLossSetting& setting) {
-  visitor.key("margin", setting.margin);
+  visitor.key("margin", setting.margin, NumberRange::within(-1, 1));
   visitor.key("reduction", setting.reduction);
-  visitor.run_time("denominator", setting.denominator);
+  visitor.run_time("denominator", setting.denominator, NumberRange::at_least(0));
 }
 
 }  // namespace SOMA_NAMESPACE

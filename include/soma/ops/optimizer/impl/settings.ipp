@@ -6,12 +6,12 @@
 namespace SOMA_NAMESPACE {
 
 SOMA_INLINE void fields(FieldVisitor& visitor, RmsSetting& setting) {
-  visitor.run_time("rate", setting.rate);
-  visitor.key("keep", setting.keep);
-  visitor.key("add", setting.add);
-  visitor.key("epsilon", setting.epsilon);
-  visitor.key("momentum", setting.momentum);
-  visitor.key("weight_decay", setting.weight_decay);
+  visitor.run_time("rate", setting.rate, finite_number);
+  visitor.key("keep", setting.keep, NumberRange::within(0, 1));
+  visitor.key("add", setting.add, NumberRange::within(0, 1));
+  visitor.key("epsilon", setting.epsilon, epsilon_range);
+  visitor.key("momentum", setting.momentum, NumberRange::at_least(0));
+  visitor.key("weight_decay", setting.weight_decay, NumberRange::at_least(0));
   visitor.factor("gradient_factor", setting.gradient_factor);
   visitor.key("first_row", setting.first_row);
   visitor.key("weight", setting.weight);
@@ -22,13 +22,13 @@ SOMA_INLINE void fields(FieldVisitor& visitor, RmsSetting& setting) {
 }
 
 SOMA_INLINE void fields(FieldVisitor& visitor, AdafactorSetting& setting) {
-  visitor.run_time("rate", setting.rate);
-  visitor.run_time("share", setting.share);
-  visitor.run_time("floor", setting.floor);
-  visitor.key("least_scale", setting.least_scale);
-  visitor.key("clip", setting.clip);
-  visitor.run_time("relative_step", setting.relative_step);
-  visitor.key("weight_decay", setting.weight_decay);
+  visitor.run_time("rate", setting.rate, finite_number);
+  visitor.run_time("share", setting.share, NumberRange::within(0, 1));
+  visitor.run_time("floor", setting.floor, epsilon_range);
+  visitor.key("least_scale", setting.least_scale, NumberRange::at_least(0));
+  visitor.key("clip", setting.clip, NumberRange::above(0));
+  visitor.run_time("relative_step", setting.relative_step, finite_number);
+  visitor.key("weight_decay", setting.weight_decay, NumberRange::at_least(0));
   visitor.factor("gradient_factor", setting.gradient_factor);
   visitor.key("first_row", setting.first_row);
   visitor.key("weight", setting.weight);

@@ -6,7 +6,7 @@
 namespace SOMA_NAMESPACE {
 
 SOMA_INLINE void fields(FieldVisitor& visitor, BatchNormSetting& setting) {
-  visitor.key("epsilon", setting.epsilon);
+  visitor.key("epsilon", setting.epsilon, epsilon_range);
   visitor.key("given", setting.given);
   visitor.pointer("sums", setting.sums);
 }

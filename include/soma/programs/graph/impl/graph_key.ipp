@@ -84,6 +84,9 @@ SOMA_INLINE void add_tensor(GraphKey& key, const Tensor& tensor, StorageNumbers&
 SOMA_INLINE void add_sequences(GraphKey& key, const Sequences& sequences) {
   key.number("sequences", sequences.defined() ? 1 : 0);
   if (!sequences.defined()) return;
+  key.number("dimension of the batch", sequences.place().dimension);
+  key.number("times all rows", sequences.place().outer);
+  key.number("inner rows", sequences.place().inner);
   key.number("number of sequences", sequences.count());
   for (std::size_t i = 0; i < sequences.count(); ++i) key.number("length", sequences.length(i));
   key.number("padded", sequences.padded() ? 1 : 0);  // how much of it is data

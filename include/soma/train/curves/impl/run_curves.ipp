@@ -5,6 +5,7 @@
 
 #include <soma/io/atomic_file.hpp>
 #include <soma/io/mapped_file.hpp>
+#include <soma/ops/fields.hpp>
 #include <soma/runtime/clock.hpp>
 #include <soma/train/curves/chart.hpp>
 #include <soma/train/curves/page.hpp>
@@ -26,6 +27,14 @@
 #include <sys/stat.h>
 
 namespace SOMA_NAMESPACE::train {
+
+SOMA_INLINE void fields(FieldVisitor& visitor, RunCurvesOptions& options) {
+  visitor.option("seconds_between", options.seconds_between, {.least = 0, .infinite = true});
+}
+
+SOMA_INLINE RunCurves::RunCurves(RunCurvesOptions options) : options_(std::move(options)) {
+  check_ranges("RunCurves", options_, error_id::train_options);
+}
 
 SOMA_INLINE void RunCurves::on_start(const RunInfo& run) {
   curves_.clear();

@@ -21,8 +21,6 @@ SOMA_INLINE void PipelineGradients::check() const {
   };
   if (options_.gradients != nullptr)
     refuse("gradients", "given", "none beside a pipeline, which makes them");
-  if (const double weight = pipeline.weight_of_memory(); !(weight >= 0 && weight <= 1))
-    refuse("pipeline.memory_weight", to_text(weight), "0 to 1");
   std::size_t apart = 0;
   for (const PieceCost& piece : plan_.pieces) apart += piece.joined ? 0 : 1;
   if (pipeline.partitions > apart)

@@ -55,6 +55,7 @@ SOMA_INLINE StepSums PipelineGradients::run(data::BatchSource& batches,
                                             const StepRequest& request) {
   clear_gradients(own_);
   ranks_.same_stage().begin_step(request.step);
+  precision_.gather_gradients(request.batches > 1);
   StepSums sums;
   const ReductionTimes before = ranks_.same_stage().reduction_times();
   std::vector<data::Batch> read;
@@ -93,6 +94,7 @@ SOMA_INLINE StepSums PipelineGradients::run(data::BatchSource& batches,
   const MicrobatchResults results = stage_.run(
       schedule.stages[groups_.stage()], in_flight(options_.pipeline, work.size(), groups_.stage()),
       work, [this] { ranks_.same_stage().finish_gradients(); });
+  precision_.round_gradients(own_);
   note_pass(static_cast<double>(monotonic_nanoseconds() - start) * 1e-9, work.size());
   share(results, counts, sums);
   most_held_ = (std::max)(most_held_, stage_.memory().peak);

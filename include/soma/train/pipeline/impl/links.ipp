@@ -21,13 +21,14 @@ namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE Shape CutLayout::shape(const Sequences& sequences) const {
   std::array<std::size_t, max_rank> all = sizes;
-  all[0] = per_row() ? sequences.rows() : sequences.count();
+  all[place.dimension] =
+      place.outer * (per_row() ? sequences.rows() : sequences.count()) * place.inner;
   return Shape(std::span<const std::size_t>(all.data(), rank));
 }
 
 SOMA_INLINE Sequences CutLayout::sequences(Context& context, const Sequences& of_batch) const {
-  if (rows == Rows::rows) return of_batch;
-  return rows == Rows::sequences ? of_batch.summary(context) : Sequences();
+  if (rows == Rows::rows) return of_batch.at(place);
+  return rows == Rows::sequences ? of_batch.summary(context).at(place) : Sequences();
 }
 
 SOMA_INLINE CutLayout CutLayout::of(const Var& x, const Sequences& batch) {
@@ -38,9 +39,10 @@ SOMA_INLINE CutLayout CutLayout::of(const Var& x, const Sequences& batch) {
   layout.rank = shape.rank();
   for (std::size_t i = 0; i < shape.rank(); ++i) layout.sizes[i] = shape[i];
   const std::size_t first = shape.rank() == 0 ? batch.rows() + 1 : shape[0];
-  if (own.defined() && own.offsets().data() == batch.offsets().data() && first == batch.rows())
+  if (own.defined()) layout.place = own.place();
+  if (own.defined() && own.same_batch(batch))
     layout.rows = Rows::rows;
-  else if (own.defined() && own.rows() == first && own.count() == first && first == batch.count())
+  else if (own.defined() && own.summarizes(batch))
     layout.rows = Rows::sequences;
   else if (!own.defined() && (first == batch.rows() || first == batch.count()))
     layout.rows = first == batch.rows() ? Rows::plain_rows : Rows::plain_sequences;
@@ -111,9 +113,12 @@ SOMA_INLINE int StageLinks::backward_tag(std::size_t number) { return forward_ta
 SOMA_INLINE auto StageLinks::words_of(const CutLayout& layout) -> Words {
   Words words{static_cast<std::int64_t>(layout.rows), static_cast<std::int64_t>(layout.dtype),
               static_cast<std::int64_t>(layout.gradient_dtype),
+              static_cast<std::int64_t>(layout.place.dimension),
+              static_cast<std::int64_t>(layout.place.outer),
+              static_cast<std::int64_t>(layout.place.inner),
               static_cast<std::int64_t>(layout.rank)};
   for (std::size_t i = 0; i < layout.sizes.size(); ++i)
-    words[4 + i] = static_cast<std::int64_t>(layout.sizes[i]);
+    words[7 + i] = static_cast<std::int64_t>(layout.sizes[i]);
   return words;
 }
 
@@ -126,9 +131,11 @@ SOMA_INLINE CutLayout StageLinks::receive_layout(Direction& direction) {
   layout.rows = static_cast<CutLayout::Rows>(words[0]);
   layout.dtype = static_cast<DType>(words[1]);
   layout.gradient_dtype = static_cast<DType>(words[2]);
-  layout.rank = static_cast<std::size_t>(words[3]);
+  layout.place = {static_cast<std::size_t>(words[3]), static_cast<std::size_t>(words[4]),
+                  static_cast<std::size_t>(words[5])};
+  layout.rank = static_cast<std::size_t>(words[6]);
   for (std::size_t i = 0; i < layout.sizes.size(); ++i)
-    layout.sizes[i] = static_cast<std::size_t>(words[4 + i]);
+    layout.sizes[i] = static_cast<std::size_t>(words[7 + i]);
   return layout;
 }
 

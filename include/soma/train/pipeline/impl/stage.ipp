@@ -136,7 +136,18 @@ SOMA_INLINE void PipelineStage::differentiate(Flight& flight, const Tensor& grad
   if (flight.input.defined() && output.is(flight.input))
     output.set_gradient({gradient, {}});
   else
-    sums_.receive(output, {gradient, {}});
+    receive(output, gradient);
+}
+
+SOMA_INLINE void PipelineStage::receive(const Var& parameter, const Tensor& gradient) {
+  const bool narrow = gradient.dtype() != DType::fp32;
+  const Operator& cast = *context_.built_in().cast;
+  const CastSetting wide{.dtype = DType::fp32};
+  sums_.receive(parameter,
+                {narrow ? soma::run(context_, cast, wide, {gradient})[0] : gradient, {}});
+  if (options_.precision == nullptr) return;
+  const DType type = options_.precision->gradient_type(parameter.shape());
+  if (type != DType::fp32) sums_.complete(parameter, type);
 }
 
 SOMA_INLINE void PipelineStage::backward(Pass& pass, std::size_t number) {
