@@ -48,6 +48,7 @@
 #include <soma/programs/graph/impl/graph_words.ipp>
 #include <soma/programs/impl/device_scalars.ipp>
 #include <soma/programs/impl/finite_check.ipp>
+#include <soma/programs/impl/inputs.ipp>
 #include <soma/programs/impl/neuroncore_device.ipp>
 #include <soma/programs/impl/pieces.ipp>
 #include <soma/programs/impl/run_mode.ipp>

@@ -79,6 +79,13 @@ class Core {
 
   // Error neuroncore.rule_broken: the machine has no more semaphores.
   Semaphore semaphore();
+  // Keeps a tensor until finish() or abandon(), because a view in a transfer holds no reference.
+  // Memory that is given back earlier could be another tensor's within the same launch, and waits
+  // would depend on addresses. Returns the tensor.
+  Tensor hold(const Tensor& memory);
+  // To call before the host reads a tensor in the midst of a program. Error neuroncore.rule_broken:
+  // an instruction since the last finish() wrote it, so that its bytes may still be on their way.
+  void check_host_read(std::string_view name, const Tensor& memory);
   // Ends all transfers; every engine waits for every other.
   void finish();
   // Instead of finish(), after an error: drops transfers in progress.

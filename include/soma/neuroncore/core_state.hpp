@@ -165,6 +165,7 @@ class CoreState {
   Statistics statistics;
   Callback<void(Opcode, const Tile&)> watcher;    // Core::watch()
   InstructionWatch* instruction_watch = nullptr;  // Core::watch_instructions()
+  HeapVector<Storage> held;                       // Core::hold()
 
  private:
   struct Pending {

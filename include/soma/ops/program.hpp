@@ -5,6 +5,8 @@
 
 #include <soma/ops/operator.hpp>
 
+#include <cstdint>
+
 namespace SOMA_NAMESPACE {
 
 namespace neuroncore {
@@ -18,6 +20,10 @@ struct Program {
   // The error bound: the sample's bound times `error`, plus `roundings` roundings of intermediate
   // results to the type of the inputs, relative to the largest result.
   double error = 1, roundings = 0;
+  // Bit i: the program reads input i on the host (programs::HostNumbers), to check it or to cut its
+  // work by it: ids, labels, numbers of rows. A device runs whatever writes such an input, and
+  // waits for it, before it records or runs the call. All other inputs are read by transfers only.
+  std::uint32_t host_inputs = 0;
 };
 
 struct OperatorProgram {

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 
 namespace SOMA_NAMESPACE::detail {
 
@@ -42,6 +43,12 @@ class TensorRows {
   std::size_t rows_ = 0, columns_ = 0, row_stride_ = 0, column_stride_ = 1;
   bool contiguous_ = true;
 };
+
+// The common stride of the dimensions before the last; none: they have different ones. Not for a
+// rank of 0.
+std::optional<std::size_t> row_step_of(const Tensor& tensor);
+// True if rows_of() copies nothing.
+bool has_rows(const Tensor& tensor);
 
 // The only way to read a tensor as rows. The rows are those of a row-major copy if the dimensions
 // before the last have no common stride.

@@ -1,7 +1,8 @@
 #pragma once
-// The cut of inputs: elements of a contiguous tensor as full tiles, and rows that stay in SBUF if
-// they fit, and are loaded piece by piece if they do not.
+// Inputs piece by piece: rows that stay in SBUF if they fit, and are loaded in pieces if they do
+// not, repeated rows, columns of numbers.
 
+#include <soma/programs/inputs.hpp>
 #include <soma/programs/support.hpp>
 
 #include <algorithm>
@@ -9,30 +10,6 @@
 #include <cstddef>
 
 namespace SOMA_NAMESPACE::programs {
-
-// Adjacent elements as rows of equal length that fill the partitions, followed by the rest as one
-// shorter row.
-class ElementTiles {
- public:
-  explicit ElementTiles(std::size_t count);
-
-  // call(first, partitions, elements a partition)
-  template <class Call>
-  void for_each(const Call& call) const {
-    const std::size_t rows = count_ / width_;
-    for_pieces(rows, lanes,
-               [&](std::size_t row, std::size_t size) { call(row * width_, size, width_); });
-    if (count_ % width_ != 0) call(rows * width_, std::size_t{1}, count_ % width_);
-  }
-  std::size_t partitions() const;
-  std::size_t width() const { return width_; }
-  Pair pair(Core& core, DType dtype) const;
-
- private:
-  // A transfer of less than 256 bytes a partition costs as much as one of 256.
-  static constexpr std::size_t one_row = 512, shortest = 64;
-  std::size_t count_, width_;
-};
 
 // fp32 tiles for intermediate values; each is allocated at its first use.
 class Scratch {

@@ -1,6 +1,6 @@
 #pragma once
-// Tools of programs: tensors as rows in device memory, the cut of rows and columns into tiles, and
-// alternating buffers, so that a transfer can fill one buffer while the engines work on another.
+// Tools of programs: the cut of rows, columns and elements into tiles, and alternating buffers, so
+// that a transfer can fill one buffer while the engines work on another.
 
 #include <soma/neuroncore/core.hpp>
 #include <soma/ops/program.hpp>
@@ -25,33 +25,6 @@ inline constexpr std::size_t lanes = 128;  // partitions of a tile that is full
 // The elements per partition of a piece of a long row: transfers of 2 KiB a partition and more
 // reach most of the bandwidth, and eight tiles of fp32 take a third of SBUF.
 inline constexpr std::size_t piece = 2048;
-
-// ---- tensors in device memory. If a tensor's leading dimensions have no regular stride, the
-// tensor is copied first, as the compiler would do.
-
-// All dimensions but the last are rows (TensorRows).
-class DeviceRows {
- public:
-  DeviceRows(Context& context, const Tensor& tensor)
-      : rows_(soma::detail::rows_of(context, tensor)), view_(view_of(rows_)) {}
-  const HbmView& view() const { return view_; }
-  std::size_t rows() const;
-  std::size_t columns() const;
-  DType dtype() const;
-  // A block of the rows.
-  HbmView block(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) const;
-  // An output, row-major.
-  static HbmView target(const Tensor& output);
-
- private:
-  static HbmView view_of(const soma::detail::TensorRows& rows);
-  soma::detail::TensorRows rows_;
-  HbmView view_;
-};
-
-// A contiguous tensor as one row.
-HbmView flat_view(const Tensor& contiguous);
-HbmView flat_target(const Tensor& contiguous);
 
 // ---- cutting
 
@@ -81,6 +54,30 @@ class Pair {
  private:
   Tile tiles_[2];
   std::size_t turn_ = 0;
+};
+
+// Adjacent elements as rows of equal length that fill the partitions, followed by the rest as one
+// shorter row.
+class ElementTiles {
+ public:
+  explicit ElementTiles(std::size_t count);
+
+  // call(first, partitions, elements a partition)
+  template <class Call>
+  void for_each(const Call& call) const {
+    const std::size_t rows = count_ / width_;
+    for_pieces(rows, lanes,
+               [&](std::size_t row, std::size_t size) { call(row * width_, size, width_); });
+    if (count_ % width_ != 0) call(rows * width_, std::size_t{1}, count_ % width_);
+  }
+  std::size_t partitions() const;
+  std::size_t width() const { return width_; }
+  Pair pair(Core& core, DType dtype) const;
+
+ private:
+  // A transfer of less than 256 bytes a partition costs as much as one of 256.
+  static constexpr std::size_t one_row = 512, shortest = 64;
+  std::size_t count_, width_;
 };
 
 // Loads and stores use separate queues, so that a store does not delay the next load.

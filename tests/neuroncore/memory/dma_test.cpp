@@ -97,6 +97,9 @@ TEST_CASE("views of device memory", "[unit][neuroncore]") {
   expect(all.as_rows(48), 10, 48, [](std::size_t r, std::size_t c) { return 48 * r + c; });
   expect(nc::hbm(Tensor::from<float>(test.context, counting(5), Shape{5})), 1, 5,
          [](std::size_t, std::size_t c) { return c; });
+  const nc::HbmDimension walk[] = {{4, 80}, {2, 0}, {3, 20}};
+  expect(all.pattern(85, walk), 4, 6,
+         [](std::size_t r, std::size_t c) { return 85 + 80 * r + c % 3 * 20; });
   // And a store through one.
   const Tensor target = Tensor::zeros(test.context, Shape{8, 6});
   const Tile tile = test.tile(DType::fp32, 6, counting(48));
@@ -108,6 +111,49 @@ TEST_CASE("views of device memory", "[unit][neuroncore]") {
   CHECK(test.values(tile) == counting(48));
   CHECK(test.core.statistics().instructions[static_cast<std::size_t>(nc::Opcode::dma_transpose)] ==
         1);
+}
+
+TEST_CASE("a view as another type has the same bytes", "[unit][neuroncore]") {
+  TestCore test;
+  const Tensor wide = Tensor::from<std::int64_t>(test.context, {1, -2, 1LL << 40, 7, 5, 6}, {3, 2});
+  const auto words = [&](const nc::HbmView& view) {
+    const Tile tile = test.core.sbuf.tile(DType::int32, view.rows(), view.row_elements());
+    test.core.dma.load(tile, view);
+    return test.integers_of(tile);
+  };
+  using Words = std::vector<std::int32_t>;
+  CHECK(words(nc::hbm(wide).as(DType::int32)) == Words{1, 0, -2, -1, 0, 256, 7, 0, 5, 0, 6, 0});
+  // Elements that are apart: their words are a dimension of their own.
+  const nc::HbmView turned = nc::hbm(wide).swap(0, 1).as(DType::int32);
+  CHECK(turned.rank() == 3);
+  CHECK(words(turned) == Words{1, 0, 0, 256, 5, 0, -2, -1, 7, 0, 6, 0});
+}
+
+TEST_CASE("memory that a core holds lives until it has finished", "[unit][neuroncore]") {
+  TestCore test;
+  const Tensor tensor = test.core.hold(Tensor::zeros(test.context, Shape{4}));
+  CHECK(tensor.storage().handles() == 2);
+  test.core.finish();
+  CHECK(tensor.storage().handles() == 1);
+  test.core.hold(tensor);
+  test.core.abandon();
+  CHECK(tensor.storage().handles() == 1);
+}
+
+TEST_CASE("the host reads no memory that the launch writes", "[unit][neuroncore]") {
+  TestCore test;
+  const Tensor rows = Tensor::zeros(test.context, Shape{4, 6});
+  test.core.dma.store(nc::hbm_target(rows.slice(0, 2, 3)), test.tile(DType::fp32, 1, counting(6)));
+  const auto look = [&](const Tensor& part) {
+    return id_of([&] { test.core.check_host_read("test", part); });
+  };
+  CHECK(look(rows.slice(0, 0, 2)) == "no error");
+  CHECK(look(rows.slice(0, 3, 4)) == "no error");
+  CHECK(look(rows.slice(0, 2, 3)) == "neuroncore.rule_broken");
+  CHECK(look(rows.select(1, 5)) == "neuroncore.rule_broken");
+  CHECK(look(rows.slice(0, 0, 0)) == "no error");
+  test.core.finish();
+  CHECK(look(rows) == "no error");
 }
 
 TEST_CASE("gathers take rows by index", "[unit][neuroncore]") {
@@ -220,6 +266,10 @@ TEST_CASE("views of device memory that do not exist are refused", "[unit][neuron
   CHECK(refused([&] { return view.broadcast_rows(2); }));
   CHECK(refused([&] { return view.as_rows(5); }));
   CHECK(refused([&] { return view.columns(0, 3).as_rows(3); }));
+  const nc::HbmDimension one[] = {{4, 6}}, four[] = {{2, 12}, {2, 6}, {2, 3}, {2, 2}};
+  CHECK(refused([&] { return view.pattern(0, one); }));
+  CHECK(refused([&] { return view.as(DType::int64); }));
+  CHECK(refused([&] { return view.pattern(0, four).as(DType::uint8); }));
   CHECK(refused([&] { return nc::hbm(Tensor()); }));
   CHECK(refused([&] { return nc::hbm_target(Tensor()); }));
   CHECK(refused([&] { return nc::hbm(Tensor::zeros(test.context, Shape{1, 1, 1, 1, 1})); }));

@@ -74,6 +74,24 @@ SOMA_INLINE Semaphore Core::semaphore() {
   return {};
 }
 
+SOMA_INLINE Tensor Core::hold(const Tensor& memory) {
+  state_.held.push_back(memory.storage());
+  return memory;
+}
+
+SOMA_INLINE void Core::check_host_read(std::string_view name, const Tensor& memory) {
+  if (memory.elements() == 0) return;
+  std::size_t last = 0;  // the last element
+  for (std::size_t d = 0; d < memory.rank(); ++d)
+    last += (memory.size(d) - 1) * memory.strides()[d];
+  const neuroncore::Region region(neuroncore::Region::Space::hbm, 0, 1,
+                                  reinterpret_cast<std::uintptr_t>(memory.address()),
+                                  (last + 1) * size_of(memory.dtype()), nullptr, 0);
+  if (state_.order.written(region))
+    rule_broken(name, "input", memory.describe() + ", which this launch writes",
+                "one that the device has finished with: Program::host_inputs lists it");
+}
+
 SOMA_INLINE void Core::finish() { state_.finish(); }
 
 SOMA_INLINE void Core::abandon() { state_.abandon(); }

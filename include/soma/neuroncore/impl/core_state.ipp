@@ -41,6 +41,7 @@ SOMA_INLINE CoreState::CoreState(Context& context_in, const Machine& machine_in,
            options.compute),
       recorder(context_in.heap(), options.record),
       order(context_in.heap(), options.synchronization, options.check_races, recorder.names()),
+      held(context_in.heap()),
       pending_(context_in.heap()) {}
 
 SOMA_INLINE OnChipMemory& CoreState::memory_of(const Tile& tile) {
@@ -222,11 +223,13 @@ SOMA_INLINE void CoreState::end_transfers() {
 SOMA_INLINE void CoreState::finish() {
   end_transfers();
   order.all_done();
+  held.clear();
 }
 
 SOMA_INLINE void CoreState::abandon() {
   pending_.clear();
   order.all_done();
+  held.clear();
 }
 
 SOMA_INLINE void CoreState::end_random_transfer() {

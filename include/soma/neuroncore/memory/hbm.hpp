@@ -9,10 +9,16 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 
 namespace SOMA_NAMESPACE::neuroncore {
+
+// A dimension of a view, in elements.
+struct HbmDimension {
+  std::size_t size = 1, stride = 0;
+};
 
 // The first dimension maps to partitions; the others (up to three) are the free dimensions.
 class HbmView {
@@ -43,6 +49,10 @@ class HbmView {
   HbmView broadcast_rows(std::size_t rows) const;
   // The same row pattern `rows` times, `stride` elements apart.
   HbmView with_rows(std::size_t rows, std::size_t stride) const;
+  // Two to four other dimensions, from the element on that is `offset` elements after the first.
+  HbmView pattern(std::size_t offset, std::span<const HbmDimension> dimensions) const;
+  // The same bytes as elements of another type, of the same width or of a width that divides it.
+  HbmView as(DType dtype) const;
   // The elements of adjacent memory as one row.
   HbmView flat() const;
   // The elements of adjacent memory as rows of `columns` each.

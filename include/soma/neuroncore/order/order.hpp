@@ -69,6 +69,9 @@ class Order {
     for (std::size_t i = 0; i < waits_.size(); ++i) wait(Position(waits_[i]));
   }
 
+  // True if an instruction since the last all_done() wrote any of these bytes.
+  bool written(const Region& region);
+
   // The instructions that have ended when the last instruction of a lane has ended. `all`: all of
   // them; `direct`: those that are not known from the record of that instruction: itself, and the
   // instructions for which the lane has waited since.

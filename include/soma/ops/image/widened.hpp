@@ -29,9 +29,8 @@ void compute_in_fp32(const OperatorCall& call, const Compute& compute, const Cas
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
     inputs[i] = call.inputs[i];
     if (plain(inputs[i])) continue;
-    const Tensor narrow = contiguous(call.context, inputs[i]);
-    inputs[i] = Tensor::empty(call.context, narrow.shape());
-    convert(narrow, inputs[i]);
+    inputs[i] = Tensor::empty(call.context, call.inputs[i].shape());
+    convert(call.inputs[i], inputs[i]);
   }
   for (std::size_t i = 0; i < call.outputs.size(); ++i)
     outputs[i] = plain(call.outputs[i]) ? call.outputs[i]

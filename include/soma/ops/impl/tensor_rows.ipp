@@ -7,6 +7,7 @@
 #include <soma/tensor/tensor.hpp>
 
 #include <cstddef>
+#include <optional>
 
 namespace SOMA_NAMESPACE::detail {
 
@@ -20,6 +21,24 @@ SOMA_INLINE std::size_t TensorRows::elements() const { return tensor_.elements()
 
 SOMA_INLINE const std::byte* TensorRows::data() const { return tensor_.raw(); }
 
+// The common stride of the dimensions before the last; none: they have different ones.
+SOMA_INLINE std::optional<std::size_t> row_step_of(const Tensor& tensor) {
+  std::size_t step = 0, next = 0;  // the stride that continues the rows of the inner dimensions
+  bool known = false;
+  for (std::size_t i = tensor.rank() - 1; i-- > 0;) {
+    if (tensor.size(i) == 1) continue;
+    if (!known) next = step = tensor.strides()[i];
+    if (tensor.strides()[i] != next) return std::nullopt;
+    known = true;
+    next *= tensor.size(i);
+  }
+  return step;
+}
+
+SOMA_INLINE bool has_rows(const Tensor& tensor) {
+  return tensor.contiguous() || row_step_of(tensor).has_value();
+}
+
 SOMA_INLINE TensorRows rows_of(Context& context, const Tensor& tensor) {
   TensorRows result;
   result.tensor_ = tensor;
@@ -29,17 +48,11 @@ SOMA_INLINE TensorRows rows_of(Context& context, const Tensor& tensor) {
   result.columns_ = tensor.shape().columns();
   if (!tensor.contiguous()) {
     if (result.columns_ != 1) result.column_stride_ = tensor.strides()[rank - 1];
-    bool known = false, regular = true;
-    std::size_t next = 0;  // the stride that continues the rows of the inner dimensions
-    for (std::size_t i = rank - 1; i-- > 0 && regular;) {
-      if (tensor.size(i) == 1) continue;
-      if (!known) next = result.row_stride_ = tensor.strides()[i];
-      regular = tensor.strides()[i] == next;
-      known = true;
-      next *= tensor.size(i);
-    }
     result.contiguous_ = false;
-    if (regular) return result;
+    if (const auto step = row_step_of(tensor)) {
+      result.row_stride_ = *step;
+      return result;
+    }
     result.tensor_ = clone(context, tensor);
     result.contiguous_ = true;
   }

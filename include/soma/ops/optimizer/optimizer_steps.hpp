@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace SOMA_NAMESPACE {
 
@@ -182,9 +183,12 @@ void step_shape(const ShapeCall& call) {
   const Tensor rows = input_or_none(call.inputs, 2);
   check_floating("optimizer step", "weight", weight);
   check_floating("optimizer step", "gradient", gradient);
-  if (!weight.contiguous())
-    fail(error_id::tensor_not_contiguous, "optimizer step", "weight",
-         weight.describe() + " with gaps", "row-major elements");
+  const auto check_row_major = [](std::string_view argument, const Tensor& tensor) {
+    if (!tensor.contiguous())
+      fail(error_id::tensor_not_contiguous, "optimizer step", argument,
+           tensor.describe() + " with gaps", "row-major elements");
+  };
+  check_row_major("weight", weight);
   if (rows.defined()) {
     check_min_rank("optimizer step", "weight", weight, 1);
     check_rank("optimizer step", "rows", rows, 1);
@@ -197,6 +201,7 @@ void step_shape(const ShapeCall& call) {
     if (!state.defined())
       fail(error_id::operator_inputs, "optimizer step", input_name(i), "not defined", "a state");
     check_shape("optimizer step", "state", state, weight.shape());
+    check_row_major("state", state);
   }
 }
 

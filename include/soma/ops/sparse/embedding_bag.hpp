@@ -182,7 +182,9 @@ inline void embedding_bag_gradient(const GradientCall& call) {
     for (std::size_t bag = 0; bag < bags.count(); ++bag)
       scales.mutable_data<float>()[bag] =
           1.0f / static_cast<float>((std::max)(bags.length(bag), std::size_t{1}));
-    dy = run(context, context.built_in().of(Binary::multiply), {}, {dy, scales})[0];
+    // In fp32: these are terms of the table's gradient.
+    dy = run(context, context.built_in().of(Binary::multiply), {},
+             {plain_fp32(context, dy), scales})[0];
   }
   const SparseOperators& operators = *sparse_table(context, bag_name).operators;
   call.input_gradients[0] = {run(context, *operators.embedding_bag_backward, {},

@@ -5,6 +5,7 @@
 // largest.
 
 #include <soma/programs/attention/heads.hpp>
+#include <soma/programs/inputs.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -24,8 +25,8 @@ class AttentionForward {
         setting_(call.attributes.as<AttentionSetting>()),
         threshold_(soma::detail::dropout_threshold(setting_.dropout)),
         inputs_(soma::detail::attention_inputs(call.inputs)),
-        all_(call.context, inputs_.all),
-        query_rows_(call.context, inputs_.q),
+        all_(core, inputs_.all),
+        query_rows_(core, inputs_.q),
         width_(inputs_.channels / setting_.heads),
         longest_(longest_pack(call.sequences)),
         most_queries_((std::min)(longest_, lanes)),

@@ -8,6 +8,7 @@
 // one sweep over their scores, longer ones two.
 
 #include <soma/programs/attention/heads.hpp>
+#include <soma/programs/inputs.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -25,10 +26,10 @@ class AttentionBackward {
         setting_(call.attributes.as<AttentionSetting>()),
         threshold_(soma::detail::dropout_threshold(setting_.dropout)),
         inputs_(soma::detail::attention_backward_inputs(call.inputs)),
-        all_(call.context, inputs_.all),
-        query_rows_(call.context, inputs_.q),
-        out_(call.context, call.inputs[1]),
-        dout_(call.context, call.inputs[3]),
+        all_(core, inputs_.all),
+        query_rows_(core, inputs_.q),
+        out_(core, call.inputs[1]),
+        dout_(core, call.inputs[3]),
         width_(inputs_.channels / setting_.heads),
         columns_((std::min)(width_, bank_columns)),
         strip_(lanes * (std::min)(bank_columns / columns_, bank_columns / lanes)),

@@ -4,6 +4,7 @@
 // repeats is loaded once.
 
 #include <soma/ops/element/binary.hpp>
+#include <soma/programs/inputs.hpp>
 #include <soma/programs/pieces.hpp>
 
 #include <algorithm>

@@ -3,6 +3,7 @@
 // depend on the element's logical position, not on its tile.
 
 #include <soma/ops/element/dropout.hpp>
+#include <soma/programs/inputs.hpp>
 #include <soma/programs/pieces.hpp>
 
 #include <cstddef>
@@ -10,7 +11,7 @@
 namespace SOMA_NAMESPACE::programs {
 
 inline void dropout(Core& core, const OperatorCall& call) {
-  const DeviceRows x(call.context, call.inputs[0]);
+  const DeviceRows x(core, call.inputs[0]);
   const HbmView y = DeviceRows::target(call.outputs[0]);
   const DropoutArgs args = soma::detail::dropout_args(call.attributes.as<DropoutSetting>(),
                                                       call.sequences, x.rows(), x.columns());

@@ -4,6 +4,7 @@
 
 #include <soma/ops/element/parametric.hpp>
 #include <soma/programs/element/unary_backward.hpp>
+#include <soma/programs/inputs.hpp>
 
 #include <cstddef>
 
@@ -40,7 +41,7 @@ inline void parametric_backward_tile(Core& core, const LeakySetting& setting, co
 template <class Setting>
 void parametric(Core& core, const OperatorCall& call) {
   const auto& setting = call.attributes.as<Setting>();
-  const Tensor x = contiguous(call.context, call.inputs[0]);
+  const Tensor x = row_major(core, call.inputs[0]);
   const HbmView from = flat_view(x), to = flat_target(call.outputs[0]);
   const ElementTiles tiles(x.elements());
   Pair in = tiles.pair(core, x.dtype()), out = tiles.pair(core, to.dtype());
@@ -56,8 +57,8 @@ void parametric(Core& core, const OperatorCall& call) {
 template <class Setting>
 void parametric_backward(Core& core, const OperatorCall& call) {
   const auto& setting = call.attributes.as<Setting>();
-  const Tensor x = contiguous(call.context, call.inputs[0]);
-  const Tensor dy = contiguous(call.context, call.inputs[1]);
+  const Tensor x = row_major(core, call.inputs[0]);
+  const Tensor dy = row_major(core, call.inputs[1]);
   const HbmView from = flat_view(x), gradients = flat_view(dy), to = flat_target(call.outputs[0]);
   const ElementTiles tiles(x.elements());
   Pair in = tiles.pair(core, x.dtype()), gradient_in = tiles.pair(core, dy.dtype());

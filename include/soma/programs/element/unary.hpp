@@ -3,6 +3,7 @@
 // else a few instructions of the Scalar and Vector engines.
 
 #include <soma/ops/element/unary.hpp>
+#include <soma/programs/inputs.hpp>
 #include <soma/programs/pieces.hpp>
 
 #include <cstddef>
@@ -200,7 +201,7 @@ inline void unary_tile(Core& core, Unary function, const Tile& y, const Tile& x,
 // ---- programs
 
 inline void run_unary(Core& core, const OperatorCall& call, Unary function) {
-  const Tensor x = contiguous(call.context, call.inputs[0]);
+  const Tensor x = row_major(core, call.inputs[0]);
   const HbmView from = flat_view(x), to = flat_target(call.outputs[0]);
   const ElementTiles tiles(x.elements());
   Pair in = tiles.pair(core, x.dtype()), out = tiles.pair(core, to.dtype());

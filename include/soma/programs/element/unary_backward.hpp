@@ -3,6 +3,7 @@
 
 #include <soma/ops/element/unary.hpp>
 #include <soma/programs/element/unary.hpp>
+#include <soma/programs/inputs.hpp>
 #include <soma/programs/pieces.hpp>
 
 #include <cstddef>
@@ -177,8 +178,8 @@ inline void unary_backward_tile(Core& core, Unary function, const Tile& dx, cons
 }
 
 inline void run_unary_backward(Core& core, const OperatorCall& call, Unary function) {
-  const Tensor x = contiguous(call.context, call.inputs[0]);
-  const Tensor dy = contiguous(call.context, call.inputs[1]);
+  const Tensor x = row_major(core, call.inputs[0]);
+  const Tensor dy = row_major(core, call.inputs[1]);
   const HbmView from = flat_view(x), gradients = flat_view(dy), to = flat_target(call.outputs[0]);
   const ElementTiles tiles(x.elements());
   Pair in = tiles.pair(core, x.dtype()), gradient_in = tiles.pair(core, dy.dtype());

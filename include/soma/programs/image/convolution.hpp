@@ -6,6 +6,7 @@
 
 #include <soma/ops/image/convolution.hpp>
 #include <soma/programs/image/image_tiles.hpp>
+#include <soma/programs/inputs.hpp>
 #include <soma/programs/support.hpp>
 #include <soma/runtime/heap_vector.hpp>
 
@@ -229,8 +230,8 @@ inline void correlate(Core& core, const Correlation& c) {
 }
 
 inline void convolution(Core& core, const OperatorCall& call) {
-  const Tensor x = contiguous(call.context, call.inputs[0]);
-  const Tensor weight = contiguous(call.context, call.inputs[1]);
+  const Tensor x = row_major(core, call.inputs[0]);
+  const Tensor weight = row_major(core, call.inputs[1]);
   const Window window =
       soma::detail::convolution_window(x, weight, call.attributes.as<ConvolutionSetting>());
   correlate(core, {.from = x,

@@ -6,6 +6,7 @@
 #include <soma/ops/image/convolution.hpp>
 #include <soma/programs/image/convolution.hpp>
 #include <soma/programs/image/image_tiles.hpp>
+#include <soma/programs/inputs.hpp>
 #include <soma/programs/support.hpp>
 #include <soma/runtime/heap_vector.hpp>
 
@@ -176,9 +177,9 @@ inline void convolution_bias_gradient(Core& core, const Tensor& dy, const Tensor
 }
 
 inline void convolution_backward(Core& core, const OperatorCall& call) {
-  const Tensor x = contiguous(call.context, call.inputs[0]);
-  const Tensor weight = contiguous(call.context, call.inputs[1]);
-  const Tensor dy = contiguous(call.context, call.inputs[2]);
+  const Tensor x = row_major(core, call.inputs[0]);
+  const Tensor weight = row_major(core, call.inputs[1]);
+  const Tensor dy = row_major(core, call.inputs[2]);
   const Tensor &dx = call.outputs[0], &dweight = call.outputs[1], &dbias = call.outputs[2];
   const Window window =
       soma::detail::convolution_window(x, weight, call.attributes.as<ConvolutionSetting>());

@@ -5,6 +5,7 @@
 
 #include <soma/ops/image/max_pool.hpp>
 #include <soma/programs/image/image_tiles.hpp>
+#include <soma/programs/inputs.hpp>
 #include <soma/programs/support.hpp>
 
 #include <algorithm>
@@ -72,7 +73,7 @@ class MaxPool {
         height_(height_of(window)),
         width_(width_of(window)),
         plan_(1, height_, width_, piece, patch_elements),
-        x_(planes_of(contiguous(call.context, call.inputs[0]))),
+        x_(planes_of(row_major(core, call.inputs[0]))),
         largest_(planes_of(call.outputs[0])),
         indices_(planes_of(call.outputs[1])),
         pixels_(core, DType::fp32, most(), plan_.patch()),
@@ -232,8 +233,8 @@ inline void max_pool_backward(Core& core, const OperatorCall& call) {
   const Window window =
       soma::detail::pool_window(call.inputs[0].shape(), call.attributes.as<MaxPoolSetting>());
   const Extent height = height_of(window), width = width_of(window);
-  const Tensor indices = planes_of(contiguous(call.context, call.inputs[1]));
-  const Tensor dy = planes_of(contiguous(call.context, call.inputs[2]));
+  const Tensor indices = planes_of(row_major(core, call.inputs[1]));
+  const Tensor dy = planes_of(row_major(core, call.inputs[2]));
   const Tensor dx = planes_of(call.outputs[0]);
   // Tiles of pixels are halved until they and their windows fit; for a single pixel, the windows
   // are cut into pieces.

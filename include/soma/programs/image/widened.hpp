@@ -12,7 +12,11 @@ template <void (*compute)(Core&, const OperatorCall&)>
 void image_program(Core& core, const OperatorCall& call) {
   soma::detail::compute_in_fp32(
       call, [&core](const OperatorCall& wide) { compute(core, wide); },
-      [&core](const OperatorCall& one) { cast(core, one); });
+      [&core](const OperatorCall& one) {
+        core.hold(one.inputs[0]);
+        core.hold(one.outputs[0]);
+        cast(core, one);
+      });
 }
 
 }  // namespace SOMA_NAMESPACE::programs

@@ -58,6 +58,9 @@ SOMA_INLINE void NeuronCoreDevice::run(const Operator& op, const OperatorCall& c
     ++count.programs;
     return;
   }
+  for (std::size_t i = 0; i < call.inputs.size(); ++i)
+    if ((count.program->host_inputs >> i & 1) != 0 && call.inputs[i].defined())
+      call.inputs[i].storage().before_read();
   if (options_.mode == RunMode::eager) return launch_one(op, call, count);
   if (!has_key(op, call.attributes) || sized_by_data(op, call)) {
     cut(op.name);

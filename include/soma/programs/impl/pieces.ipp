@@ -3,6 +3,7 @@
 
 #include <soma/programs/pieces.hpp>
 
+#include <soma/programs/inputs.hpp>
 #include <soma/programs/support.hpp>
 
 #include <algorithm>
@@ -10,19 +11,6 @@
 #include <cstddef>
 
 namespace SOMA_NAMESPACE::programs {
-
-SOMA_INLINE ElementTiles::ElementTiles(std::size_t count)
-    : count_(count),
-      width_(count <= one_row ? (std::max)(count, std::size_t{1})
-                              : std::clamp((count + lanes - 1) / lanes, shortest, piece)) {}
-
-SOMA_INLINE std::size_t ElementTiles::partitions() const {
-  return std::clamp(count_ / width_, std::size_t{1}, lanes);
-}
-
-SOMA_INLINE Pair ElementTiles::pair(Core& core, DType dtype) const {
-  return Pair(core, dtype, partitions(), width_);
-}
 
 SOMA_INLINE Tile Scratch::tile(std::size_t number, std::size_t partitions, std::size_t elements) {
   Tile& whole = tiles_[number];

@@ -14,42 +14,6 @@
 
 namespace SOMA_NAMESPACE::programs {
 
-SOMA_INLINE std::size_t DeviceRows::rows() const { return view_.rows(); }
-
-SOMA_INLINE std::size_t DeviceRows::columns() const { return view_.row_elements(); }
-
-SOMA_INLINE DType DeviceRows::dtype() const { return view_.dtype(); }
-
-SOMA_INLINE HbmView DeviceRows::block(std::size_t row, std::size_t rows, std::size_t column,
-                                      std::size_t columns) const {
-  return view_.rows(row, row + rows).columns(column, column + columns);
-}
-
-SOMA_INLINE HbmView DeviceRows::target(const Tensor& output) {
-  if (output.rank() < 2) return hbm_target(output);
-  return hbm_target(output.reshape(Shape{output.shape().rows(), output.shape().columns()}));
-}
-
-SOMA_INLINE HbmView DeviceRows::view_of(const soma::detail::TensorRows& rows) {
-  const Tensor& tensor = rows.tensor();
-  if (tensor.rank() < 2) return hbm(tensor);
-  if (tensor.elements() == 0) return hbm(tensor.reshape(Shape{rows.rows(), rows.columns()}));
-  Tensor first = tensor;
-  while (first.rank() > 0) first = first.select(0, 0);
-  return hbm(first)
-      .with_rows(rows.columns(), rows.column_stride())
-      .swap(0, 1)
-      .with_rows(rows.rows(), rows.row_stride());
-}
-
-SOMA_INLINE HbmView flat_view(const Tensor& contiguous) {
-  return hbm(contiguous.reshape(Shape{contiguous.elements()}));
-}
-
-SOMA_INLINE HbmView flat_target(const Tensor& contiguous) {
-  return hbm_target(contiguous.reshape(Shape{contiguous.elements()}));
-}
-
 SOMA_INLINE HbmView element_block(const HbmView& view, std::size_t first, std::size_t partitions,
                                   std::size_t columns) {
   return view.flat().columns(first, first + partitions * columns).as_rows(columns);
@@ -70,6 +34,19 @@ SOMA_INLINE Pair::Pair(Core& core, DType dtype, std::size_t partitions, std::siz
 SOMA_INLINE Tile Pair::next(std::size_t partitions, std::size_t elements) {
   turn_ ^= 1;
   return tiles_[turn_].rows(0, partitions).columns(0, elements);
+}
+
+SOMA_INLINE ElementTiles::ElementTiles(std::size_t count)
+    : count_(count),
+      width_(count <= one_row ? (std::max)(count, std::size_t{1})
+                              : std::clamp((count + lanes - 1) / lanes, shortest, piece)) {}
+
+SOMA_INLINE std::size_t ElementTiles::partitions() const {
+  return std::clamp(count_ / width_, std::size_t{1}, lanes);
+}
+
+SOMA_INLINE Pair ElementTiles::pair(Core& core, DType dtype) const {
+  return Pair(core, dtype, partitions(), width_);
 }
 
 }  // namespace SOMA_NAMESPACE::programs

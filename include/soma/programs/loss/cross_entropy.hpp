@@ -2,9 +2,10 @@
 // Cross entropy. The logit of the label is gathered by its address; the gradient finds the label's
 // column by comparison with a row of column numbers.
 //
-// Labels are read by the host, as ids are: it checks them and plans addresses.
+// Labels are read by the host, as ids are (HostNumbers): it checks them and plans addresses.
 
 #include <soma/ops/loss/cross_entropy.hpp>
+#include <soma/programs/inputs.hpp>
 #include <soma/programs/loss/element_loss.hpp>
 #include <soma/programs/loss/total.hpp>
 #include <soma/programs/rows/softmax.hpp>
@@ -21,12 +22,13 @@ namespace SOMA_NAMESPACE::programs {
 // in its block of 128 rows.
 class LabelPlan {
  public:
-  LabelPlan(Context& context, const CrossEntropySetting& setting, const Tensor& given,
+  LabelPlan(Core& core, const CrossEntropySetting& setting, const Tensor& given,
             const DeviceRows& logits)
       : logits_(logits.view()),
-        labels_(Tensor::empty(context, Shape{given.elements()}, DType::int32)),
-        positions_(Tensor::empty(context, Shape{given.elements()}, DType::int32)) {
-    const Tensor labels = contiguous(context, given);
+        labels_(Tensor::empty(core.context(), Shape{given.elements()}, DType::int32)),
+        positions_(Tensor::empty(core.context(), Shape{given.elements()}, DType::int32)) {
+    const HostNumbers numbers(core, given);
+    const Tensor& labels = numbers.tensor();
     counted_ = soma::detail::counted_labels(setting, labels, logits.columns());
     const std::size_t row_step = logits_.stride(0), column_step = logits_.stride(1);
     // Numbers of columns are compared as fp32; positions are 32 bits.
@@ -36,6 +38,7 @@ class LabelPlan {
       fail(error_id::operator_value, "cross_entropy", "logits", logits_.describe(),
            "at most 2^24 classes on the accelerator, and 128 rows within 2^31 elements");
     const std::span<std::int32_t> to = labels_.mutable_span<std::int32_t>();
+    planned_ = to;
     const std::span<std::int32_t> positions = positions_.mutable_span<std::int32_t>();
     for (std::size_t row = 0; row < to.size(); ++row) {
       const std::int64_t label = soma::detail::index_at(labels, row);
@@ -47,10 +50,8 @@ class LabelPlan {
   }
   std::size_t counted() const { return counted_; }
   bool all_count(std::size_t row, std::size_t rows) const {
-    const std::span<const std::int32_t> labels = labels_.span<std::int32_t>();
-    return std::all_of(labels.begin() + static_cast<std::ptrdiff_t>(row),
-                       labels.begin() + static_cast<std::ptrdiff_t>(row + rows),
-                       [](std::int32_t label) { return label >= 0; });
+    const std::span<const std::int32_t> labels = planned_.subspan(row, rows);
+    return std::all_of(labels.begin(), labels.end(), [](std::int32_t label) { return label >= 0; });
   }
   HbmView labels(std::size_t row, std::size_t rows) const {
     return column_of(hbm(labels_), row, rows);
@@ -68,6 +69,7 @@ class LabelPlan {
  private:
   HbmView logits_;
   Tensor labels_, positions_;
+  std::span<const std::int32_t> planned_;  // the labels
   std::size_t counted_ = 0;
 };
 
@@ -90,8 +92,8 @@ struct LabelTiles {
 //     loss = (1 - smoothing) (s - (x[label] - m)) + smoothing (s - mean of (x - m)).
 inline void cross_entropy(Core& core, const OperatorCall& call) {
   const auto& setting = call.attributes.as<CrossEntropySetting>();
-  const DeviceRows logits(call.context, call.inputs[0]);
-  const LabelPlan plan(call.context, setting, call.inputs[1], logits);
+  const DeviceRows logits(core, call.inputs[0]);
+  const LabelPlan plan(core, setting, call.inputs[1], logits);
   const bool each = setting.reduction == LossReduction::none;
   const HbmView lse_out = DeviceRows::target(call.outputs[1]);
   const HbmView loss_out = flat_target(call.outputs[0]);
@@ -163,13 +165,12 @@ inline void cross_entropy(Core& core, const OperatorCall& call) {
 // everywhere.
 inline void cross_entropy_backward(Core& core, const OperatorCall& call) {
   const auto& setting = call.attributes.as<CrossEntropySetting>();
-  Context& context = call.context;
-  const DeviceRows logits(context, call.inputs[0]);
-  const LabelPlan plan(context, setting, call.inputs[1], logits);
-  const Tensor dloss = contiguous(context, call.inputs[3]);
+  const DeviceRows logits(core, call.inputs[0]);
+  const LabelPlan plan(core, setting, call.inputs[1], logits);
+  const Tensor dloss = row_major(core, call.inputs[3]);
   const bool each = setting.reduction == LossReduction::none;
   const HbmView dlogits = DeviceRows::target(call.outputs[0]),
-                lse_in = DeviceRows(context, call.inputs[2]).view();
+                lse_in = DeviceRows(core, call.inputs[2]).view();
   const HbmView factors = flat_view(dloss);
   const std::size_t columns = logits.columns(), width = piece_columns(columns);
   const std::size_t partitions = row_partitions(logits.rows());

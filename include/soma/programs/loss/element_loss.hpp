@@ -4,6 +4,7 @@
 
 #include <soma/ops/loss/element_loss.hpp>
 #include <soma/programs/element/unary.hpp>
+#include <soma/programs/inputs.hpp>
 #include <soma/programs/loss/total.hpp>
 
 #include <cstddef>
@@ -83,8 +84,8 @@ inline void element_loss_tile(Core& core, const ElementLossSetting& setting, con
 
 inline void element_loss(Core& core, const OperatorCall& call) {
   const auto& setting = call.attributes.as<ElementLossSetting>();
-  const Tensor x = contiguous(call.context, call.inputs[0]);
-  const Tensor t = contiguous(call.context, call.inputs[1]);
+  const Tensor x = row_major(core, call.inputs[0]);
+  const Tensor t = row_major(core, call.inputs[1]);
   const bool each = setting.reduction == LossReduction::none;
   const HbmView values = flat_view(x), targets = flat_view(t), to = flat_target(call.outputs[0]);
   const ElementTiles tiles(x.elements());
@@ -162,9 +163,9 @@ inline float slope_constant(const ElementLossSetting& setting) {
 
 inline void element_loss_backward(Core& core, const OperatorCall& call) {
   const auto& setting = call.attributes.as<ElementLossSetting>();
-  const Tensor x = contiguous(call.context, call.inputs[0]);
-  const Tensor t = contiguous(call.context, call.inputs[1]);
-  const Tensor dloss = contiguous(call.context, call.inputs[2]);
+  const Tensor x = row_major(core, call.inputs[0]);
+  const Tensor t = row_major(core, call.inputs[1]);
+  const Tensor dloss = row_major(core, call.inputs[2]);
   const bool each = setting.reduction == LossReduction::none;
   const HbmView values = flat_view(x), targets = flat_view(t), factors = flat_view(dloss);
   const HbmView to = flat_target(call.outputs[0]);

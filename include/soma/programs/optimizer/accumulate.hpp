@@ -2,6 +2,7 @@
 // Adds gradients, in place in device memory.
 
 #include <soma/ops/optimizer/accumulate.hpp>
+#include <soma/programs/inputs.hpp>
 #include <soma/programs/pieces.hpp>
 #include <soma/programs/rows/rows_of_numbers.hpp>
 
@@ -13,7 +14,7 @@ namespace SOMA_NAMESPACE::programs {
 
 inline void accumulate(Core& core, const OperatorCall& call) {
   const Tensor& total = call.inputs[0];
-  const Tensor more = contiguous(call.context, call.inputs[1]);
+  const Tensor more = row_major(core, call.inputs[1]);
   const HbmView old = hbm(total), from = hbm(more), to = hbm_target(total);
   const ElementTiles elements(total.elements());
   Pair totals = elements.pair(core, total.dtype()), others = elements.pair(core, more.dtype());
@@ -30,17 +31,18 @@ inline void accumulate(Core& core, const OperatorCall& call) {
 
 // Rows are distinct, so each row of the scatter is added to another row.
 inline void accumulate_rows(Core& core, const OperatorCall& call) {
-  const Tensor &total = call.inputs[0], &numbers = call.inputs[2];
-  const std::size_t count = numbers.elements();
+  const Tensor& total = call.inputs[0];
+  const HostNumbers numbers(core, call.inputs[2]);
+  const HostNumbers total_rows(core, soma::detail::input_or_none(call.inputs, 3));
+  const std::size_t count = numbers.tensor().elements();
   const Tensor positions = Tensor::empty(call.context, Shape{count}, DType::int32);
   soma::detail::for_each_row_pair(
-      total, numbers, call.inputs.size() > 3 ? call.inputs[3] : Tensor(),
-      [&](std::size_t i, std::size_t row) {
+      total, numbers.tensor(), total_rows.tensor(), [&](std::size_t i, std::size_t row) {
         positions.mutable_data<std::int32_t>()[i] = static_cast<std::int32_t>(row);
       });
   const std::size_t columns = count == 0 ? 0 : total.elements() / total.size(0);
   if (columns == 0) return;
-  const Tensor values = contiguous(call.context, call.inputs[1]);
+  const Tensor values = row_major(core, call.inputs[1]);
   const HbmView from = hbm(values).as_rows(columns), to = hbm_target(total).as_rows(columns);
   NumberColumns rows(core, positions);
   Pair tiles(core, values.dtype(), (std::min)(count, lanes), (std::min)(columns, piece));

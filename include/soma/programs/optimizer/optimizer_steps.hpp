@@ -6,6 +6,7 @@
 // a row; else it holds any run of elements.
 
 #include <soma/ops/optimizer/optimizer_steps.hpp>
+#include <soma/programs/inputs.hpp>
 #include <soma/programs/support.hpp>
 #include <soma/runtime/heap_vector.hpp>
 
@@ -77,12 +78,12 @@ class ParameterStep {
       : core_(core),
         setting_(call.attributes.as<Setting>()),
         weight_(call.inputs[0]),
-        values_(contiguous(call.context, call.inputs[1])),
-        rows_(soma::detail::input_or_none(call.inputs, 2)),
-        touched_(soma::detail::touched_rows(weight_, rows_)),
+        values_(row_major(core, call.inputs[1])),
+        rows_(core, soma::detail::input_or_none(call.inputs, 2)),
+        touched_(soma::detail::touched_rows(weight_, rows_.tensor())),
         columns_(columns_of(weight_)),
         draw_indices_(setting_, columns_),
-        by_row_(rows_.defined() || draw_indices_.rows_apart()) {
+        by_row_(rows_.tensor().defined() || draw_indices_.rows_apart()) {
     const std::size_t elements = weight_.elements();
     if (elements == 0) return;
     if (by_row_) static_cast<void>(parameter_index(elements / columns_, columns_));
@@ -133,7 +134,7 @@ class ParameterStep {
   // The gradient of a part, multiplied by the factor; in its own type if the factor is 1.
   Tile gradient(const StepPart& part) {
     Tile tile = gradients_->next(part.rows, part.columns);
-    if (!rows_.defined())
+    if (!rows_.tensor().defined())
       core_.dma.load(tile, part.of(flat_view(values_)));
     else
       gather(tile, part);
@@ -185,7 +186,8 @@ class ParameterStep {
   Core& core_;
   const Setting& setting_;
   const Tensor& weight_;
-  const Tensor values_, rows_;
+  const Tensor values_;
+  const HostNumbers rows_;
   std::span<const std::int64_t> touched_;
   std::size_t columns_;
   soma::detail::DrawIndices draw_indices_;
@@ -348,7 +350,7 @@ inline void lamb_step(Core& core, const OperatorCall& call) {
   if (step.empty()) return;
   const LambSetting& setting = step.setting();
   // The update of the whole parameter waits in device memory for the norms.
-  const Tensor update = Tensor::empty(call.context, call.inputs[0].shape());
+  const Tensor update = core.hold(Tensor::empty(call.context, call.inputs[0].shape()));
   StepState weight(core, call.inputs[0], step.largest()), updates(core, update, step.largest());
   const Tile squares = core.sbuf.tile(DType::fp32, lanes, 2);
   core.vector.memset(squares, 0);

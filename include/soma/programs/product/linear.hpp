@@ -4,6 +4,7 @@
 
 #include <soma/ops/product/linear.hpp>
 #include <soma/programs/element/unary.hpp>
+#include <soma/programs/inputs.hpp>
 #include <soma/programs/product/matmul.hpp>
 #include <soma/programs/product/product.hpp>
 
@@ -16,8 +17,7 @@ namespace SOMA_NAMESPACE::programs {
 inline void linear(Core& core, const OperatorCall& call) {
   const auto& setting = call.attributes.as<LinearSetting>();
   check_accumulation("linear", setting.accumulation);
-  Context& context = call.context;
-  const DeviceRows x(context, call.inputs[0]), weight(context, call.inputs[1]);
+  const DeviceRows x(core, call.inputs[0]), weight(core, call.inputs[1]);
   const std::size_t m = x.rows(), n = weight.rows();
   const Tensor bias = soma::detail::input_or_none(call.inputs, 2);
   const Tensor residual = soma::detail::input_or_none(call.inputs, 3);
@@ -26,7 +26,7 @@ inline void linear(Core& core, const OperatorCall& call) {
   std::optional<HbmView> pre_activation;
   if (activated) pre_activation = DeviceRows::target(call.outputs[1]);
   std::optional<DeviceRows> more;
-  if (residual.defined()) more.emplace(context, residual);
+  if (residual.defined()) more.emplace(core, residual);
   const DropoutArgs dropout = soma::detail::dropout_args(setting.dropout, call.sequences, m, n);
 
   const std::size_t rows = (std::min)(m, lanes), columns = (std::min)(n, bank_columns);

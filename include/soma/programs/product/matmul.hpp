@@ -2,6 +2,7 @@
 // Matrix products. Transposed operands need no code of their own: they are loaded in another order.
 
 #include <soma/ops/product/matmul.hpp>
+#include <soma/programs/inputs.hpp>
 #include <soma/programs/product/product.hpp>
 
 #include <algorithm>
@@ -38,7 +39,7 @@ inline void matmul(Core& core, const OperatorCall& call) {
   const auto stack = [&](const Tensor& tensor) {
     if (!stacks) return tensor;
     const std::size_t rank = tensor.rank();
-    return contiguous(call.context, tensor)
+    return row_major(core, tensor)
         .reshape(Shape{sizes.batch, tensor.size(rank - 2), tensor.size(rank - 1)});
   };
   const Tensor all_a = stack(call.inputs[0]), all_b = stack(call.inputs[1]);
@@ -46,8 +47,8 @@ inline void matmul(Core& core, const OperatorCall& call) {
   const HbmView target = hbm_target(y);
   for (std::size_t i = 0; i < sizes.batch; ++i) {
     const Core::Scope scope(core);
-    const DeviceRows a(call.context, stacks ? all_a.select(0, i) : all_a);
-    const DeviceRows b(call.context, stacks ? all_b.select(0, i) : all_b);
+    const DeviceRows a(core, stacks ? all_a.select(0, i) : all_a);
+    const DeviceRows b(core, stacks ? all_b.select(0, i) : all_b);
     Pair out(core, y.dtype(), (std::min)(sizes.m, lanes), (std::min)(sizes.n, bank_columns));
     product(core,
             detail::matmul_operand(a.view(), setting.transpose_a, setting.a, b.dtype(), setting.b),

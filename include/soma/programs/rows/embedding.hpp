@@ -3,18 +3,20 @@
 // rows of dy and adds them to the rows of the result.
 
 #include <soma/ops/rows/embedding.hpp>
+#include <soma/programs/inputs.hpp>
 #include <soma/programs/rows/rows_of_numbers.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace SOMA_NAMESPACE::programs {
 
 inline void embedding(Core& core, const OperatorCall& call) {
-  const Tensor ids = contiguous(call.context, call.inputs[1]);
-  soma::detail::check_ids(call.inputs[0], ids);
-  const DeviceRows table(call.context, call.inputs[0]);
+  const Tensor ids = row_major(core, call.inputs[1]);
+  soma::detail::check_ids(call.inputs[0], HostNumbers(core, call.inputs[1]).tensor());
+  const DeviceRows table(core, call.inputs[0]);
   const HbmView y = DeviceRows::target(call.outputs[0]);
   const std::size_t rows = (std::min)(ids.elements(), lanes),
                     columns = (std::min)(table.columns(), piece);
@@ -33,13 +35,14 @@ inline void embedding(Core& core, const OperatorCall& call) {
 
 // The scatter adds the rows of one id in fp32, in ascending order.
 inline void embedding_backward(Core& core, const OperatorCall& call) {
-  const Tensor &list = call.inputs[1], &starts = call.inputs[2];
-  soma::detail::check_occurrences(list, starts);
-  const DeviceRows dy(call.context, call.inputs[0]);
+  const Tensor& list = call.inputs[1];
+  const HostNumbers starts(core, call.inputs[2]);
+  soma::detail::check_occurrences(HostNumbers(core, list).tensor(), starts.tensor());
+  const DeviceRows dy(core, call.inputs[0]);
   const HbmView sums = DeviceRows::target(call.outputs[0]);
   const std::size_t ids = sums.rows(), columns = sums.row_elements();
   // The id that each entry of the list belongs to; entries before the first bound belong to none.
-  const std::int64_t* bounds = starts.data<std::int64_t>();
+  const std::span<const std::int64_t> bounds = starts.numbers<std::int64_t>();
   const auto first = static_cast<std::size_t>(bounds[0]),
              last = static_cast<std::size_t>(bounds[ids]);
   const Tensor owners = Tensor::empty(call.context, Shape{list.elements()}, DType::int32);

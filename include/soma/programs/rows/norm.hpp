@@ -11,6 +11,7 @@
 // variance + ((s + 1) u mean of |x|)^2, since the second mean and variance share one pass.
 
 #include <soma/ops/rows/norm.hpp>
+#include <soma/programs/inputs.hpp>
 #include <soma/programs/pieces.hpp>
 
 #include <algorithm>
@@ -60,7 +61,7 @@ class RowStatistics {
 
 inline void norm(Core& core, const OperatorCall& call) {
   const auto& setting = call.attributes.as<NormSetting>();
-  const DeviceRows x(call.context, call.inputs[0]);
+  const DeviceRows x(core, call.inputs[0]);
   const HbmView y = DeviceRows::target(call.outputs[0]);
   const std::size_t columns = x.columns(), width = piece_columns(columns);
   const std::size_t partitions = row_partitions(x.rows());
@@ -141,8 +142,10 @@ class NormBackward {
       : core_(core),
         call_(call),
         rms_(call.attributes.as<NormSetting>().rms),
-        x_rows_(call.context, call.inputs[0]),
-        dy_rows_(call.context, call.inputs[4]),
+        x_rows_(core, call.inputs[0]),
+        dy_rows_(core, call.inputs[4]),
+        means_(row_major(core, call.inputs[2])),
+        rstds_(row_major(core, call.inputs[3])),
         rows_(x_rows_.rows()),
         columns_(x_rows_.columns()),
         width_(piece_columns(columns_)),
@@ -209,8 +212,8 @@ class NormBackward {
     rstd_ = all.columns(1, 2);
     mean_g_ = all.columns(2, 3);
     mean_gn_ = all.columns(3, 4);
-    if (!rms_) core_.dma.load(mean_, column_of(hbm(call_.inputs[2]), row, count));
-    core_.dma.load(rstd_, column_of(hbm(call_.inputs[3]), row, count));
+    if (!rms_) core_.dma.load(mean_, column_of(hbm(means_), row, count));
+    core_.dma.load(rstd_, column_of(hbm(rstds_), row, count));
   }
   // Computes n of the current rows.
   void normalize(std::size_t column, std::size_t columns) {
@@ -281,6 +284,7 @@ class NormBackward {
   const OperatorCall& call_;
   bool rms_;
   DeviceRows x_rows_, dy_rows_;
+  Tensor means_, rstds_;
   std::size_t rows_, columns_, width_;
   HbmView dx_;
   RowPieces x_, dy_;

@@ -4,6 +4,7 @@
 // dimensions, a copy moves them to the front first.
 
 #include <soma/ops/rows/reduce.hpp>
+#include <soma/programs/inputs.hpp>
 #include <soma/programs/loss/total.hpp>
 
 #include <algorithm>
@@ -12,9 +13,8 @@
 namespace SOMA_NAMESPACE::programs {
 
 // output = factor * sums over the columns of a contiguous matrix.
-inline void sum_columns(Core& core, const Tensor& matrix, const Tensor& output, float factor,
-                        Context& context) {
-  const DeviceRows x(context, matrix);
+inline void sum_columns(Core& core, const Tensor& matrix, const Tensor& output, float factor) {
+  const DeviceRows x(core, matrix);
   const HbmView to = flat_target(output);
   const std::size_t partitions = row_partitions(x.rows()), width = piece_columns(x.columns());
   RowPieces pieces(core, x);
@@ -102,21 +102,20 @@ inline void reduce(Core& core, const OperatorCall& call) {
   const std::size_t all = x.elements(), kept = output.elements();
   const float count = static_cast<float>(all / kept), factor = setting.mean ? 1 / count : 1;
   if (all == 0) return fill(core, output, setting.mean ? 0 * factor : 0);  // 0 / 0
-  if (kept == 1) return sum_all(core, contiguous(call.context, x), output, factor);
+  if (kept == 1) return sum_all(core, row_major(core, x), output, factor);
   std::size_t trailing = 0, leading = 0;
   while (trailing < x.rank() && summed(x.rank() - 1 - trailing)) ++trailing;
   std::size_t in_all = 0;
   for (std::size_t i = 0; i < x.rank(); ++i) in_all += summed(i) ? 1u : 0u;
   const std::size_t rows = all / kept;
   if (in_all == trailing)
-    return sum_columns(core, contiguous(call.context, x).reshape(Shape{kept, rows}), output, factor,
-                       call.context);
+    return sum_columns(core, row_major(core, x).reshape(Shape{kept, rows}), output, factor);
   for (std::size_t i = 0; i < x.rank(); ++i) {
     if (!summed(i)) continue;
     for (std::size_t j = i; j > leading; --j) x = x.transpose(j, j - 1);
     ++leading;
   }
-  sum_rows(core, contiguous(call.context, x), rows, kept, output, factor);
+  sum_rows(core, row_major(core, x), rows, kept, output, factor);
 }
 
 }  // namespace SOMA_NAMESPACE::programs

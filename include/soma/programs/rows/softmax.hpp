@@ -3,6 +3,7 @@
 // the exponentials and their sum in one pass.
 
 #include <soma/ops/rows/softmax.hpp>
+#include <soma/programs/inputs.hpp>
 #include <soma/programs/pieces.hpp>
 
 #include <cstddef>
@@ -37,7 +38,7 @@ inline void exponentials_of(Core& core, const Tile& exponentials, const Tile& x,
 
 inline void softmax(Core& core, const OperatorCall& call) {
   const bool logarithm = call.attributes.as<SoftmaxSetting>().logarithm;
-  const DeviceRows x(call.context, call.inputs[0]);
+  const DeviceRows x(core, call.inputs[0]);
   const HbmView y = DeviceRows::target(call.outputs[0]);
   const std::size_t columns = x.columns(), width = piece_columns(columns);
   const std::size_t partitions = row_partitions(x.rows());
@@ -78,7 +79,7 @@ inline void softmax(Core& core, const OperatorCall& call) {
 // Softmax: y (dy - sum of y dy); its logarithm: dy - exp(y) sum of dy.
 inline void softmax_backward(Core& core, const OperatorCall& call) {
   const bool logarithm = call.attributes.as<SoftmaxSetting>().logarithm;
-  const DeviceRows y(call.context, call.inputs[0]), dy(call.context, call.inputs[1]);
+  const DeviceRows y(core, call.inputs[0]), dy(core, call.inputs[1]);
   const HbmView dx = DeviceRows::target(call.outputs[0]);
   const std::size_t columns = y.columns(), width = piece_columns(columns);
   const std::size_t partitions = row_partitions(y.rows());

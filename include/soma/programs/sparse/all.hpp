@@ -10,11 +10,12 @@
 
 namespace SOMA_NAMESPACE::programs::detail {
 
-inline constexpr Program sparse_programs[] = {{&programs::embedding_bag},
-                                              {&programs::embedding_bag_backward},
-                                              {&programs::row_sgd_step},
-                                              {&programs::row_adagrad_step},
-                                              {&programs::row_adam_step}};
+inline constexpr Program sparse_programs[] = {
+    {.run = &programs::embedding_bag, .host_inputs = 2},
+    {.run = &programs::embedding_bag_backward, .host_inputs = 6},
+    {.run = &programs::row_sgd_step, .host_inputs = 4},
+    {.run = &programs::row_adagrad_step, .host_inputs = 4},
+    {.run = &programs::row_adam_step, .host_inputs = 4}};
 
 constexpr Operator with_program(Operator record, std::size_t index) {
   record.program = &sparse_programs[index];

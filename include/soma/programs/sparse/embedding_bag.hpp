@@ -3,11 +3,14 @@
 // added in fp32 to the rows of the result.
 
 #include <soma/ops/sparse/embedding_bag.hpp>
+#include <soma/programs/inputs.hpp>
 #include <soma/programs/rows/rows_of_numbers.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 
 namespace SOMA_NAMESPACE::programs {
 
@@ -73,10 +76,10 @@ inline void scatter_rows(Core& core, const DeviceRows& table, const Tensor& from
 
 inline void embedding_bag(Core& core, const OperatorCall& call) {
   Context& context = call.context;
-  const Tensor ids = contiguous(context, call.inputs[1]);
+  const Tensor ids = row_major(core, call.inputs[1]);
   Tensor weights = soma::detail::input_or_none(call.inputs, 2);
-  if (weights.defined()) weights = contiguous(context, weights);
-  soma::detail::check_ids(call.inputs[0], ids);
+  if (weights.defined()) weights = row_major(core, weights);
+  soma::detail::check_ids(call.inputs[0], HostNumbers(core, call.inputs[1]).tensor());
   const Sequences& bags = call.sequences;
   const std::size_t count = bags.count(), columns = call.inputs[0].size(1);
   const Tensor owners = Tensor::empty(context, Shape{ids.elements()}, DType::int32);
@@ -89,10 +92,10 @@ inline void embedding_bag(Core& core, const OperatorCall& call) {
         mean && bags.length(bag) != 0 ? 1.0f / static_cast<float>(bags.length(bag)) : 1.0f;
   }
   // Sums are fp32 in device memory and rounded to the result's type once.
-  const Tensor sums = Tensor::empty(context, Shape{count, columns});
+  const Tensor sums = core.hold(Tensor::empty(context, Shape{count, columns}));
   const HbmView totals = DeviceRows::target(sums), y = DeviceRows::target(call.outputs[0]);
   detail::clear_rows(core, totals);
-  detail::scatter_rows(core, DeviceRows(context, call.inputs[0]), ids, weights, owners, totals);
+  detail::scatter_rows(core, DeviceRows(core, call.inputs[0]), ids, weights, owners, totals);
   detail::FactorColumns factors(core, scales);
   Pair tiles(core, DType::fp32, (std::min)(count, lanes), (std::min)(columns, piece));
   for_pieces(count, lanes, [&](std::size_t row, std::size_t rows) {
@@ -109,11 +112,12 @@ inline void embedding_bag(Core& core, const OperatorCall& call) {
 }
 
 inline void embedding_bag_backward(Core& core, const OperatorCall& call) {
-  const Tensor &list = call.inputs[1], &starts = call.inputs[2], &dy = call.inputs[0];
-  soma::detail::check_bag_lists(list, starts, dy.size(0));
+  const Tensor &list = call.inputs[1], &dy = call.inputs[0];
+  const HostNumbers starts(core, call.inputs[2]);
+  soma::detail::check_bag_lists(HostNumbers(core, list).tensor(), starts.tensor(), dy.size(0));
   const HbmView sums = DeviceRows::target(call.outputs[0]);
   detail::clear_rows(core, sums);
-  const std::int64_t* bounds = starts.data<std::int64_t>();
+  const std::span<const std::int64_t> bounds = starts.numbers<std::int64_t>();
   const std::size_t ids = sums.rows();
   const auto first = static_cast<std::size_t>(bounds[0]),
              last = static_cast<std::size_t>(bounds[ids]);
@@ -123,7 +127,7 @@ inline void embedding_bag_backward(Core& core, const OperatorCall& call) {
               owners.mutable_data<std::int32_t>() + bounds[id + 1] - bounds[0],
               static_cast<std::int32_t>(id));
   const Tensor weights = soma::detail::input_or_none(call.inputs, 3);
-  detail::scatter_rows(core, DeviceRows(call.context, dy), list.slice(0, first, last),
+  detail::scatter_rows(core, DeviceRows(core, dy), list.slice(0, first, last),
                        weights.defined() ? weights.slice(0, first, last) : Tensor(), owners, sums);
 }
 

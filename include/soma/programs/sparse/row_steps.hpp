@@ -3,6 +3,7 @@
 // a time, updated, and written back to the same places.
 
 #include <soma/ops/sparse/row_steps.hpp>
+#include <soma/programs/inputs.hpp>
 #include <soma/programs/rows/rows_of_numbers.hpp>
 
 #include <algorithm>
@@ -20,8 +21,8 @@ class TouchedStep {
       : core_(core),
         setting_(call.attributes.as<RowStepSetting>()),
         weight_(call.inputs[0]),
-        values_(contiguous(call.context, call.inputs[1])),
-        numbers_(numbers_of(call)),
+        values_(row_major(core, call.inputs[1])),
+        numbers_(numbers_of(core, call)),
         count_(values_.size(0)),
         columns_(weight_.elements() == 0 ? 0 : weight_.elements() / weight_.size(0)) {
     if (empty()) return;
@@ -69,11 +70,12 @@ class TouchedStep {
   }
 
  private:
-  static Tensor numbers_of(const OperatorCall& call) {
+  static Tensor numbers_of(Core& core, const OperatorCall& call) {
     const Tensor rows = soma::detail::input_or_none(call.inputs, 2);
     if (rows.defined()) {
-      static_cast<void>(soma::detail::touched_rows(call.inputs[0], rows));
-      return rows;
+      const HostNumbers given(core, rows);
+      static_cast<void>(soma::detail::touched_rows(call.inputs[0], given.tensor()));
+      return row_major(core, rows);
     }
     const Tensor all = Tensor::empty(call.context, Shape{call.inputs[0].size(0)}, DType::int64);
     auto* first = all.mutable_data<std::int64_t>();

@@ -4,6 +4,7 @@
 // the core has none of 64.
 
 #include <soma/ops/views/cast.hpp>
+#include <soma/programs/inputs.hpp>
 #include <soma/programs/pieces.hpp>
 
 #include <cstddef>
@@ -15,7 +16,7 @@ inline void cast(Core& core, const OperatorCall& call) {
   if (!is_floating(setting.dtype) && setting.rounding.mode != RoundingMode::nearest_even)
     fail(error_id::operator_value, "cast", "rounding.mode", "not nearest_even",
          "nearest_even for integers on a NeuronCore");
-  const Tensor x = contiguous(call.context, call.inputs[0]);
+  const Tensor x = row_major(core, call.inputs[0]);
   const HbmView from = flat_view(x);
   const HbmView to = flat_target(call.outputs[0]);
   const ElementTiles tiles(x.elements());

@@ -2,6 +2,7 @@
 // Operators that only move elements: transfers and nothing else.
 
 #include <soma/ops/views/views.hpp>
+#include <soma/programs/inputs.hpp>
 #include <soma/programs/pieces.hpp>
 
 #include <algorithm>
@@ -9,18 +10,9 @@
 
 namespace SOMA_NAMESPACE::programs {
 
-// A contiguous tensor as rows of `columns` elements of the same size in bytes: of a type that every
-// machine has and that no transfer converts.
-inline HbmView plain_rows(Context& context, const Tensor& tensor, std::size_t rows,
-                          std::size_t columns, bool writable) {
-  const std::size_t bytes = size_of(tensor.dtype());
-  const bool words = bytes % 4 == 0;
-  // The view holds no reference; the caller's tensor does.
-  const Tensor plain = Tensor::adopt_bytes(
-      context, writable ? tensor.mutable_raw() : const_cast<std::byte*>(tensor.raw()),
-      Shape{rows, columns * (words ? bytes / 4 : bytes)}, words ? DType::int32 : DType::uint8, {},
-      writable);
-  return writable ? hbm_target(plain) : hbm(plain);
+// Adjacent memory as rows of `columns` elements, as words or bytes that no transfer converts.
+inline HbmView plain_rows(const HbmView& view, std::size_t columns) {
+  return view.as_rows(columns).as(plain_type(view.dtype()));
 }
 
 // Copies rows between views of device memory of the same sizes.
@@ -56,12 +48,11 @@ inline void concatenate(Core& core, const OperatorCall& call) {
   const Tensor& y = call.outputs[0];
   std::size_t rows = 1;
   for (std::size_t i = 0; i < dimension; ++i) rows *= y.size(i);
-  const HbmView to = plain_rows(call.context, y, rows, y.elements() / rows, true);
+  const HbmView to = plain_rows(flat_target(y), y.elements() / rows);
   std::size_t begin = 0;
   for (const Tensor& input : call.inputs) {
     if (input.elements() == 0) continue;
-    const Tensor x = contiguous(call.context, input);
-    const HbmView from = plain_rows(call.context, x, rows, x.elements() / rows, false);
+    const HbmView from = plain_rows(flat_view(row_major(core, input)), input.elements() / rows);
     copy_rows(core, from, to.columns(begin, begin + from.row_elements()));
     begin += from.row_elements();
   }
@@ -85,7 +76,7 @@ inline void gather_rows(Core& core, const HbmView& x, const Tensor& numbers, con
 }
 
 inline void sequence_first(Core& core, const OperatorCall& call) {
-  const DeviceRows x(call.context, call.inputs[0]);
+  const DeviceRows x(core, call.inputs[0]);
   const Tensor first = soma::detail::first_rows(call.context, call.sequences);
   gather_rows(core, x.view(), first, DeviceRows::target(call.outputs[0]));
 }

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -87,6 +88,41 @@ SOMA_INLINE HbmView HbmView::with_rows(std::size_t rows, std::size_t stride) con
   HbmView result = *this;
   result.sizes_[0] = rows;
   result.strides_[0] = stride;
+  return result;
+}
+
+SOMA_INLINE HbmView HbmView::pattern(std::size_t offset,
+                                     std::span<const HbmDimension> dimensions) const {
+  if (dimensions.size() < 2 || dimensions.size() > max_rank)
+    rule_broken("HbmView::pattern", "dimensions", std::to_string(dimensions.size()), "2 to 4");
+  HbmView result = *this;
+  result.data_ += offset * size_of(dtype_);
+  result.rank_ = dimensions.size();
+  for (std::size_t i = 0; i < result.rank_; ++i) {
+    result.sizes_[i] = dimensions[i].size;
+    result.strides_[i] = dimensions[i].stride;
+  }
+  return result;
+}
+
+SOMA_INLINE HbmView HbmView::as(DType dtype) const {
+  const std::size_t parts = size_of(dtype_) / size_of(dtype), last = rank_ - 1;
+  const bool adjacent = sizes_[last] == 1 || strides_[last] == 1;
+  if (size_of(dtype_) % size_of(dtype) != 0 || (parts != 1 && !adjacent && rank_ == max_rank))
+    rule_broken("HbmView::as", "dtype", std::string(to_string(dtype)),
+                "a type of a width that divides that of " + describe() +
+                    ", which has room for one more dimension");
+  HbmView result = *this;
+  result.dtype_ = dtype;
+  if (parts == 1) return result;
+  for (std::size_t i = 0; i < rank_; ++i) result.strides_[i] *= parts;
+  if (adjacent) {
+    result.sizes_[last] *= parts;
+    result.strides_[last] = 1;
+  } else {
+    result.sizes_[result.rank_] = parts;
+    result.strides_[result.rank_++] = 1;
+  }
   return result;
 }
 

@@ -28,6 +28,13 @@ SOMA_INLINE Order::Order(Heap& heap, Synchronization synchronization, bool check
 
 SOMA_INLINE Position Order::begin(Lane lane) { return {lane, ++issued_[lane]}; }
 
+SOMA_INLINE bool Order::written(const Region& region) {
+  Touches& touches = touches_[static_cast<std::size_t>(region.space)];
+  for (const Touches::Index index : touches.near(region))
+    if (touches[index].writes && touches[index].region.meets(region)) return true;
+  return false;
+}
+
 SOMA_INLINE auto Order::ended(Lane lane) const -> Ended {
   Ended result{clocks_[lane], next_waits_[lane]};
   result.all[lane] = result.direct[lane] = issued_[lane];

@@ -1,0 +1,207 @@
+#pragma once
+// The functions of inputs.hpp.
+
+#include <soma/programs/inputs.hpp>
+
+#include <soma/neuroncore/core.hpp>
+#include <soma/ops/program.hpp>
+#include <soma/ops/tensor_rows.hpp>
+#include <soma/programs/support.hpp>
+#include <soma/tensor/tensor.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <span>
+
+namespace SOMA_NAMESPACE::programs::detail {
+
+// The dimensions of a view and of its row-major copy, in elements. Dimensions that both walk alike
+// are one; those of size 1 are left out.
+class CopyLoops {
+ public:
+  struct Dimension {
+    std::size_t size = 1, from = 0, to = 0;
+  };
+
+  explicit CopyLoops(const Tensor& tensor) {
+    const Strides to = tensor.shape().strides();
+    for (std::size_t i = 0; i < tensor.rank(); ++i) {
+      if (tensor.size(i) == 1) continue;
+      const Dimension next{tensor.size(i), soma::detail::step_of(tensor, i), to[i]};
+      Dimension* last = rank_ == 0 ? nullptr : &dimensions_[rank_ - 1];
+      if (last != nullptr && last->from == next.from * next.size)
+        *last = {last->size * next.size, next.from, next.to};
+      else
+        dimensions_[rank_++] = next;
+    }
+  }
+
+  std::size_t rank() const { return rank_; }
+  // The last dimension, the one before it ...
+  const Dimension& inner(std::size_t i) const { return dimensions_[rank_ - 1 - i]; }
+  // Of the dimensions before the last `inner`, the longest: it lies across the partitions.
+  std::size_t across(std::size_t inner) const {
+    std::size_t longest = 0;
+    for (std::size_t i = 1; i + inner < rank_; ++i)
+      if (dimensions_[i].size > dimensions_[longest].size) longest = i;
+    return longest;
+  }
+  const Dimension& dimension(std::size_t i) const { return dimensions_[i]; }
+  // Calls each(from, to) with the offsets for all dimensions before the last `inner` but one.
+  template <class Each>
+  void for_others(std::size_t inner, std::size_t but, const Each& each) const {
+    std::array<std::size_t, max_rank> at{};
+    std::size_t from = 0, to = 0;
+    while (true) {
+      each(from, to);
+      std::size_t d = rank_ - inner;
+      while (true) {
+        if (d == 0) return;
+        if (--d == but) continue;
+        from += dimensions_[d].from;
+        to += dimensions_[d].to;
+        if (++at[d] != dimensions_[d].size) break;
+        from -= at[d] * dimensions_[d].from;
+        to -= at[d] * dimensions_[d].to;
+        at[d] = 0;
+      }
+    }
+  }
+
+ private:
+  std::array<Dimension, max_rank> dimensions_{};
+  std::size_t rank_ = 0;
+};
+
+// Moves bits: elements as words or bytes, which no transfer converts and every machine has.
+class ViewCopy {
+ public:
+  using Dimension = CopyLoops::Dimension;
+
+  ViewCopy(Core& core, const Tensor& tensor, const Tensor& copy)
+      : core_(core),
+        from_(hbm(first_element(tensor))),
+        to_(hbm_target(first_element(copy))),
+        type_(plain_type(tensor.dtype())),
+        parts_(size_of(tensor.dtype()) / size_of(type_)),
+        most_(16 * 1024 / size_of(tensor.dtype())) {}
+
+  void run(const CopyLoops& loops) const {
+    if (loops.rank() == 1) return split(loops.dimension(0));
+    const Dimension& last = loops.inner(0);
+    // A partition takes the elements of the last dimension, or of the last two if they fit.
+    const bool two = loops.rank() > 2 && last.size * loops.inner(1).size <= most_;
+    const std::size_t inner = two ? 2 : 1, across = loops.across(inner);
+    const Dimension rows = loops.dimension(across), before = two ? loops.inner(1) : Dimension{};
+    const std::size_t width = (std::min)(last.size, most_);
+    Pair tiles = pair((std::min)(rows.size, lanes), before.size * width);
+    loops.for_others(inner, across, [&](std::size_t from, std::size_t to) {
+      for_pieces(rows.size, lanes, [&](std::size_t row, std::size_t height) {
+        for_pieces(last.size, width, [&](std::size_t column, std::size_t columns) {
+          move(tiles, from + row * rows.from + column * last.from,
+               to + row * rows.to + column * last.to,
+               {{{height, rows.from, rows.to},
+                 {before.size, before.from, before.to},
+                 {columns, last.from, last.to}}});
+        });
+      });
+    });
+  }
+
+ private:
+  static Tensor first_element(Tensor tensor) {
+    while (tensor.rank() > 0) tensor = tensor.select(0, 0);
+    return tensor;
+  }
+  Pair pair(std::size_t partitions, std::size_t elements) const {
+    return Pair(core_, type_, partitions, elements * parts_);
+  }
+  // A single dimension lies across the partitions in rows.
+  void split(const Dimension& all) const {
+    const ElementTiles tiles(all.size);
+    Pair buffers = pair(tiles.partitions(), tiles.width());
+    tiles.for_each([&](std::size_t first, std::size_t rows, std::size_t columns) {
+      move(buffers, first * all.from, first,
+           {{{rows, columns * all.from, columns}, {}, {columns, all.from, 1}}});
+    });
+  }
+  void move(Pair& tiles, std::size_t from, std::size_t to,
+            const std::array<Dimension, 3>& dimensions) const {
+    std::array<neuroncore::HbmDimension, 3> source{}, target{};
+    std::size_t elements = parts_;
+    for (std::size_t i = 0; i < 3; ++i) {
+      source[i] = {dimensions[i].size, dimensions[i].from};
+      target[i] = {dimensions[i].size, dimensions[i].to};
+      if (i != 0) elements *= dimensions[i].size;
+    }
+    const Tile tile = tiles.next(dimensions[0].size, elements);
+    core_.dma.load(tile, from_.pattern(from, source).as(type_));
+    core_.dma.queue(store_queue).store(to_.pattern(to, target).as(type_), tile);
+  }
+
+  Core& core_;
+  HbmView from_, to_;
+  DType type_;
+  std::size_t parts_, most_;  // words or bytes of an element; elements of a partition: 16 KiB
+};
+
+}  // namespace SOMA_NAMESPACE::programs::detail
+
+namespace SOMA_NAMESPACE::programs {
+
+SOMA_INLINE Tensor row_major(Core& core, const Tensor& tensor) {
+  if (tensor.contiguous()) return tensor;
+  const Tensor copy = core.hold(Tensor::empty(core.context(), tensor.shape(), tensor.dtype()));
+  const Core::Scope scope(core);
+  detail::ViewCopy(core, tensor, copy).run(detail::CopyLoops(tensor));
+  return copy;
+}
+
+SOMA_INLINE HostNumbers::HostNumbers(Core& core, const Tensor& input) {
+  if (!input.defined()) return;
+  core.check_host_read("program", input);
+  numbers_ = contiguous(core.context(), input);
+}
+
+SOMA_INLINE DeviceRows::DeviceRows(Core& core, const Tensor& tensor)
+    : rows_(soma::detail::rows_of(
+          core.context(), soma::detail::has_rows(tensor) ? tensor : row_major(core, tensor))),
+      view_(view_of(rows_)) {}
+
+SOMA_INLINE std::size_t DeviceRows::rows() const { return view_.rows(); }
+
+SOMA_INLINE std::size_t DeviceRows::columns() const { return view_.row_elements(); }
+
+SOMA_INLINE DType DeviceRows::dtype() const { return view_.dtype(); }
+
+SOMA_INLINE HbmView DeviceRows::block(std::size_t row, std::size_t rows, std::size_t column,
+                                      std::size_t columns) const {
+  return view_.rows(row, row + rows).columns(column, column + columns);
+}
+
+SOMA_INLINE HbmView DeviceRows::target(const Tensor& output) {
+  if (output.rank() < 2) return hbm_target(output);
+  return hbm_target(output.reshape(Shape{output.shape().rows(), output.shape().columns()}));
+}
+
+SOMA_INLINE HbmView DeviceRows::view_of(const soma::detail::TensorRows& rows) {
+  const Tensor& tensor = rows.tensor();
+  if (tensor.rank() < 2) return hbm(tensor);
+  if (tensor.elements() == 0) return hbm(tensor.reshape(Shape{rows.rows(), rows.columns()}));
+  Tensor first = tensor;
+  while (first.rank() > 0) first = first.select(0, 0);
+  const neuroncore::HbmDimension dimensions[] = {{rows.rows(), rows.row_stride()},
+                                                 {rows.columns(), rows.column_stride()}};
+  return hbm(first).pattern(0, dimensions);
+}
+
+SOMA_INLINE HbmView flat_view(const Tensor& contiguous) {
+  return hbm(contiguous.reshape(Shape{contiguous.elements()}));
+}
+
+SOMA_INLINE HbmView flat_target(const Tensor& contiguous) {
+  return hbm_target(contiguous.reshape(Shape{contiguous.elements()}));
+}
+
+}  // namespace SOMA_NAMESPACE::programs
