@@ -23,8 +23,10 @@ namespace SOMA_NAMESPACE::testing::detail {
 SOMA_INLINE std::vector<ReferenceTensor> Entry::reference(
     const Attributes& attributes, const std::vector<std::size_t>& lengths,
     const std::vector<ReferenceTensor>& inputs) const {
-  return samples.reference(
-      Sample{.name = name, .inputs = {}, .attributes = attributes, .lengths = lengths}, inputs);
+  Sample sample{.name = name, .inputs = {}, .attributes = attributes, .lengths = lengths};
+  for (const ReferenceTensor& input : inputs)
+    sample.inputs.push_back({.shape = input.shape, .left_out = !input.defined});
+  return samples.reference(sample, inputs);
 }
 
 SOMA_INLINE OperatorBook::OperatorBook(const OperatorRegistry& registry) {

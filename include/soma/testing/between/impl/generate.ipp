@@ -184,8 +184,13 @@ SOMA_INLINE Ref Maker::like(const Shape& shape) {
 }
 
 SOMA_INLINE bool Maker::sequences(const Known& x, Call& call) {
-  if (!x.lengths.empty()) return true;
   if (x.shape().rank() == 0) return false;
+  std::size_t rows = 0;
+  for (const std::size_t length : x.lengths) rows += length;
+  if (!x.lengths.empty() && rows == x.shape()[0]) {
+    call.lengths = x.lengths;
+    return true;
+  }
   std::size_t left = x.shape()[0];
   while (left > 0 || call.lengths.empty()) {
     const std::size_t most = (std::min)(left, std::size_t{7});
@@ -394,7 +399,7 @@ SOMA_INLINE void Maker::choose_result() {
   program_.given = {.base = result.shape(),
                     .dtype = choice_.chance(60)
                                  ? result.dtype
-                                 : DType::fp32,
+                                 : choice_.of({DType::fp32, DType::bf16, DType::fp16}),
                     .draw = static_cast<std::uint32_t>(77 + 100 * number_)};
   add_views(program_.given, true);
 }

@@ -233,9 +233,9 @@ SOMA_INLINE DropoutSetting dropout_in(Maker& maker) {
           .draw = {.seed = 5, .stream = static_cast<std::uint32_t>(maker.choice().below(100))}};
 }
 
-SOMA_INLINE bool dropout_rule(Maker& maker, const Known& x, Call& call) {
+SOMA_INLINE bool dropout_rule(Maker& maker, const Known&, Call& call) {
   call.attributes = dropout_in(maker);
-  return x.lengths.empty() || x.shape().rank() == 2;
+  return true;
 }
 
 SOMA_INLINE bool linear_rule(Maker& maker, const Known& x, Call& call) {
@@ -245,7 +245,7 @@ SOMA_INLINE bool linear_rule(Maker& maker, const Known& x, Call& call) {
   setting.activation = maker.choice().of({Activation::none, Activation::none, Activation::gelu,
                                           Activation::relu, Activation::tanh,
                                           Activation::gelu_tanh});
-  if (x.shape().rank() == 2 && maker.choice().chance(15)) setting.dropout = dropout_in(maker);
+  if (maker.choice().chance(15)) setting.dropout = dropout_in(maker);
   call.attributes = setting;
   const Shape y = x.shape().with(x.shape().rank() - 1, n);
   call.inputs.push_back(maker.leaf(Shape{n, k}));

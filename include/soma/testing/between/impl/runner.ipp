@@ -4,6 +4,7 @@
 #include <soma/testing/between/runner.hpp>
 
 #include <soma/autograd/recompute.hpp>
+#include <soma/ops/settings.hpp>
 #include <soma/testing/between/generate.hpp>
 #include <soma/testing/values.hpp>
 
@@ -78,6 +79,12 @@ SOMA_INLINE Tensor leaf_tensor(Context& context, const Leaf& leaf, bool row_majo
   return base;
 }
 
+// True if the call draws random numbers by the rows of its batch.
+SOMA_INLINE bool draws(const Call& call) {
+  return call.name == "dropout" ||
+         (call.name == "linear" && call.attributes.as<LinearSetting>().dropout.probability > 0);
+}
+
 struct Running {
   Context& context;
   const OperatorBook& book;
@@ -103,10 +110,17 @@ struct Running {
       if (!call.lengths.empty())
         inputs[0] =
             tape.with_sequences(inputs[0], Sequences::from_lengths(context, call.lengths));
-      for (const Var& input : inputs)
-        if (input.defined() && input.sequences().defined() && lengths.empty())
-          for (std::size_t i = 0; i < input.sequences().count(); ++i)
-            lengths.push_back(input.sequences().length(i));
+      for (Var& input : inputs) {
+        if (!input.defined() || !input.sequences().defined() || !lengths.empty()) continue;
+        const Sequences sequences = input.sequences();
+        if (!sequences.place().leads()) {
+          // References know rows in the first dimension alone.
+          if (draws(call)) input = tape.with_sequences(input, {});
+          continue;
+        }
+        for (std::size_t i = 0; i < sequences.count(); ++i)
+          lengths.push_back(sequences.length(i) * sequences.place().inner);
+      }
       std::vector<Var> outputs;
       if (entry.op == nullptr) {
         outputs.push_back(entry.apply(tape, inputs, call.attributes));

@@ -31,7 +31,6 @@ SOMA_INLINE Truth::Truth(const OperatorBook& book, const Program& program, const
   if (program.result.kind == Ref::Kind::none) return;
   seed_ = leaf_values(program.given).values;
   for (const double value : seed_) greatest_seed_ = (std::max)(greatest_seed_, std::fabs(value));
-  coarsest_ = rounding_of(program.given.dtype);
   for (const Leaf& leaf : program.leaves)
     coarsest_ = (std::max)(coarsest_, rounding_of(leaf.dtype));
   for (std::size_t i = 0; i < needed_.size(); ++i)
