@@ -1,5 +1,6 @@
 // Random programs of operators (soma/testing/between.hpp): the fixed seed, and the generator.
 
+#include <soma/neuroncore.hpp>
 #include <soma/soma.hpp>
 #include <soma/testing.hpp>
 #include <soma/testing/between.hpp>
@@ -10,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,10 +20,31 @@ namespace {
 using soma::testing::Between;
 using soma::testing::BetweenReport;
 
-BetweenReport run_graphs(std::uint64_t seed, std::size_t programs) {
+// Programs on a core, in one mode of its device. Transfers end as late as they may.
+void add_core(Between& between, const std::string& name, const soma::RunOptions& run,
+              std::uint64_t stress) {
+  between.add_place("core:" + name, 4, [=](const std::function<void(soma::Context&)>& function) {
+    auto context = soma::make_context({.threads = 1});
+    auto core = soma::neuroncore::make_core(
+        context, soma::neuroncore::trn1(),
+        {.uninitialised = soma::neuroncore::Uninitialised::error, .dma_stress_seed = stress});
+    auto device = soma::neuroncore::make_device(core, run);
+    context.set_device(&device);
+    function(context);
+    context.set_device(nullptr);
+  });
+}
+
+BetweenReport run_graphs(std::uint64_t seed, std::size_t programs, bool cores) {
   soma_test::Guard guard(10 + 20);  // a program, and its reduction
   auto context = soma::make_context({.threads = 1});
   Between between({.threads = 1}, context.operators());
+  if (cores) {
+    add_core(between, "eager", {}, 0);
+    add_core(between, "late", {}, 7);
+    add_core(between, "jit", {.mode = soma::RunMode::jit}, 0);
+    add_core(between, "lazy", {.mode = soma::RunMode::lazy}, 5);
+  }
   between.before_each([&](const std::string& text) { guard.begins(text); });
   BetweenReport report;
   between.run(seed, programs, report);
@@ -93,16 +116,22 @@ BetweenReport run_with(const char* name) {
 }  // namespace
 
 TEST_CASE("between: 1,500 graphs of a fixed seed", "[between]") {
-  const BetweenReport report = run_graphs(1, 1500);
+  const BetweenReport report = run_graphs(1, 1500, false);
   INFO(report);
   CHECK(report.passed());
   CHECK(report.programs == 1500);
   CHECK(report.refused < 30);
 }
 
+TEST_CASE("between: 200 graphs of a fixed seed on a core", "[between]") {
+  const BetweenReport report = run_graphs(2, 200, true);
+  INFO(report);
+  CHECK(report.passed());
+}
+
 TEST_CASE("between: graphs of today's seed", "[between][slow]") {
   const auto seed = static_cast<std::uint64_t>(std::time(nullptr) / 86400);
-  const BetweenReport report = run_graphs(seed, 100000);
+  const BetweenReport report = run_graphs(seed, 60000, true);
   INFO("seed " << seed);
   INFO(report);
   CHECK(report.passed());

@@ -170,6 +170,14 @@ inline void add_layer(const soma::nn::Scope& scope, const std::vector<std::strin
     need(rank == 2);
     function([](Tape& tape, const Var& x) { return max(tape, x, 1).values; });
     shape = Shape{shape[1]};
+  } else if (kind == "drop_number") {  // a number of each input, and dropout of [B]
+    need(rank == 1);
+    const nn::Dropout drop(own, 0.5f);
+    function([drop](Tape& tape, const Var& x) {
+      const Var numbers = drop(tape, max(tape, x, 1).values);
+      return reshape(tape, numbers, Shape{numbers.shape()[0], 1});
+    });
+    shape = Shape{1};
   } else if (kind == "turn") {  // [B, T, C] to [B, C, T]
     need(rank == 2);
     function([](Tape& tape, const Var& x) { return transpose(tape, x, 1, 2); });
@@ -294,8 +302,9 @@ inline Lines random_layers(soma::DrawSequence& draws) {
       time = which != "mean" && which != "flatten" && which != "max_time";
     } else {
       constexpr const char* layers[] = {"linear", "norm",     "rms",    "tanh",
-                                        "relu",   "residual", "linear", "product"};
-      const std::string which = layers[draws.below(8)];
+                                        "relu",   "residual", "linear", "product",
+                                        "drop_number"};
+      const std::string which = layers[draws.below(9)];
       lines.push_back("layer " + which +
                       (which == "linear" || which == "product" ? size() : ""));
     }

@@ -20,7 +20,7 @@
 namespace SOMA_NAMESPACE::testing::detail {
 
 // Errors in which a program may end before anything ran, because documents name them.
-inline constexpr std::string_view named_refusals[] = {"tensor.dtype"};
+inline constexpr std::string_view named_refusals[] = {"tensor.dtype", "neuroncore.rule_broken"};
 
 struct Verdict {
   std::string kind{}, what{};  // empty: nothing is wrong

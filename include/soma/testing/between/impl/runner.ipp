@@ -113,11 +113,10 @@ struct Running {
       for (Var& input : inputs) {
         if (!input.defined() || !input.sequences().defined() || !lengths.empty()) continue;
         const Sequences sequences = input.sequences();
-        if (!sequences.place().leads()) {
-          // References know rows in the first dimension alone.
-          if (draws(call)) input = tape.with_sequences(input, {});
-          continue;
-        }
+        // References know rows of two dimensions and more, and in the first one alone.
+        const bool known = sequences.place().leads() && input.shape().rank() > 1;
+        if (!known && draws(call)) input = tape.with_sequences(input, {});
+        if (!known) continue;
         for (std::size_t i = 0; i < sequences.count(); ++i)
           lengths.push_back(sequences.length(i) * sequences.place().inner);
       }

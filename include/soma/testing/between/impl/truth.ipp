@@ -135,7 +135,7 @@ SOMA_INLINE std::string Truth::results(double units) {
           own = (std::max)(own, std::fabs(other[i][j].values[e] - wanted[e]));
         // A sum that differs in its last bit may be rounded to the other neighbour.
         const double limit =
-            fp32_error * greatest + units * (16 * own + 4 * carried) +
+            units * (fp32_error * greatest + 16 * own + 4 * carried) +
             2 * rounding_of(run_.results[i][j].dtype) * std::fabs(wanted[e]) + 1e-6;
         if (!(std::fabs(given.values[e] - wanted[e]) <= limit))
           return name + " of " + program_.calls[i].name + ": element " + std::to_string(e) +
@@ -185,8 +185,7 @@ SOMA_INLINE std::string Truth::direction(std::size_t leaf, const std::vector<dou
   // Moves of several calls may cancel, the gradient's own roundings do not have to. Parts that
   // cancel inside of a call, as in norms and softmax, leave roundings of what the call was given.
   const double own = (std::max)(std::sqrt(size), std::fabs(wanted));
-  const double limit = fp32_error * own + least +
-                       units * (20 * carried + 4 * coarsest_ * own +
+  const double limit = least + units * (fp32_error * own + 20 * carried + 4 * coarsest_ * own +
                                 (5e-6 + 4 * coarsest_) * greatest_seed_);
   if (near_bend > 0.6 * bend && near_bend > limit / 8) return {};
   if (!std::isfinite(wanted) || std::fabs(sum - wanted) <= limit) return {};
