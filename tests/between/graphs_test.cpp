@@ -47,7 +47,9 @@ BetweenReport run_graphs(std::uint64_t seed, std::size_t programs, bool cores) {
   }
   between.before_each([&](const std::string& text) { guard.begins(text); });
   BetweenReport report;
-  between.run(seed, programs, report);
+  for (std::size_t i = 0; i < programs; ++i)
+    if (static_cast<int>(report.failures.size()) < soma_test::most_failures())
+      between.run(seed, 1, report, i);
   return report;
 }
 
@@ -115,7 +117,7 @@ BetweenReport run_with(const char* name) {
 
 }  // namespace
 
-TEST_CASE("between: 1,500 graphs of a fixed seed", "[between]") {
+TEST_CASE("between: 1,500 graphs of a fixed seed", "[between][fixed]") {
   const BetweenReport report = run_graphs(1, 1500, false);
   INFO(report);
   CHECK(report.passed());
@@ -123,7 +125,7 @@ TEST_CASE("between: 1,500 graphs of a fixed seed", "[between]") {
   CHECK(report.refused < 30);
 }
 
-TEST_CASE("between: 200 graphs of a fixed seed on a core", "[between]") {
+TEST_CASE("between: 200 graphs of a fixed seed on a core", "[between][fixed]") {
   const BetweenReport report = run_graphs(2, 200, true);
   INFO(report);
   CHECK(report.passed());

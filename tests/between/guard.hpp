@@ -9,6 +9,12 @@
 
 namespace soma_test {
 
+// How many failures are made small and printed: sabotage.sh asks for few.
+inline int most_failures() {
+  const char* wanted = std::getenv("SOMA_BETWEEN_FAILURES");
+  return wanted != nullptr ? std::atoi(wanted) : 20;
+}
+
 // Prints the program that runs when the process ends by a signal, or when a program takes longer
 // than `seconds`.
 class Guard {

@@ -221,7 +221,7 @@ std::string run_lives(std::uint64_t seed, std::uint32_t count) {
   soma_test::Guard guard(30);
   std::string failures;
   int failed = 0;
-  for (std::uint32_t i = 0; i < count && failed < 20; ++i) {
+  for (std::uint32_t i = 0; i < count && failed < soma_test::most_failures(); ++i) {
     const Lines lines = life(seed, i);
     guard.begins(soma_test::text_of(lines));
     const Verdict verdict = check_life(lines);
@@ -234,7 +234,7 @@ std::string run_lives(std::uint64_t seed, std::uint32_t count) {
 
 }  // namespace
 
-TEST_CASE("between: 300 lives of a fixed seed", "[between]") { CHECK(run_lives(1, 300) == ""); }
+TEST_CASE("between: 300 lives of a fixed seed", "[between][fixed]") { CHECK(run_lives(1, 300) == ""); }
 
 TEST_CASE("between: lives of today's seed", "[between][slow]") {
   const auto seed = static_cast<std::uint64_t>(std::time(nullptr) / 86400);
