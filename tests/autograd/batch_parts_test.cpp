@@ -53,8 +53,7 @@ struct Step {
   Var weight(const Shape& shape) const { return parameters.of(shape); }
   // Ids of the rows of the batch, each `inner` of them.
   Var ids(std::size_t inner, std::size_t classes) const {
-    const Tensor made =
-        Tensor::empty(tape.context(), Shape{batch.rows(), inner}, DType::int32);
+    const Tensor made = Tensor::empty(tape.context(), Shape{batch.rows(), inner}, DType::int32);
     for (std::size_t i = 0; i < made.elements(); ++i)
       made.mutable_data<std::int32_t>()[i] =
           static_cast<std::int32_t>((first_row * inner + i) * 7 % classes);
@@ -97,15 +96,16 @@ std::vector<Case> cases() {
   // Draws.
   add_case("dropout [B]", {}, [=](auto& s, auto& x) { return drop(s, scaled(s, x, {1})); });
   add_case("dropout [B, C]", {C}, [=](auto& s, auto& x) { return drop(s, scaled(s, x, {C})); });
-  add_case("dropout [B, T, C]", {T, C},
-           [=](auto& s, auto& x) { return drop(s, scaled(s, x, {T, C})); });
-  add_case("dropout of images", {2, 3, 4},
-           [=](auto& s, auto& x) { return drop(s, scaled(s, x, {2, 1, 1})); });
+  add_case("dropout [B, T, C]", {T, C}, [=](auto& s, auto& x) {
+    return drop(s, scaled(s, x, {T, C}));
+  });
+  add_case("dropout of images", {2, 3, 4}, [=](auto& s, auto& x) {
+    return drop(s, scaled(s, x, {2, 1, 1}));
+  });
   add_case("dropout [T, B, C]", {T, C},
            [=](auto& s, auto& x) { return drop(s, time_first(s, scaled(s, x, {C}))); });
-  add_case("dropout [C, B]", {C}, [=](auto& s, auto& x) {
-    return drop(s, transpose(s.tape, scaled(s, x, {C}), 0, 1));
-  });
+  add_case("dropout [C, B]", {C},
+           [=](auto& s, auto& x) { return drop(s, transpose(s.tape, scaled(s, x, {C}), 0, 1)); });
   add_case("dropout [T * B, C]", {T, C},
            [=](auto& s, auto& x) { return drop(s, merged(s, scaled(s, x, {C}))); });
   // Products and norms.
@@ -120,12 +120,12 @@ std::vector<Case> cases() {
   add_case("linear with dropout and residual [T, B, C]", {T, C}, [](auto& s, auto& x) {
     const Var y = time_first(s, x);
     return linear(s.tape, y, s.weight({C, C}), s.weight({C}),
-                  {.activation = Activation::gelu,
-                   .dropout = dropout_setting(s.tape, 0.25f, 4)},
+                  {.activation = Activation::gelu, .dropout = dropout_setting(s.tape, 0.25f, 4)},
                   y);
   });
-  add_case("matmul [B, T, C]", {T, C},
-           [](auto& s, auto& x) { return matmul(s.tape, x, s.weight({C, 4})); });
+  add_case("matmul [B, T, C]", {T, C}, [](auto& s, auto& x) {
+    return matmul(s.tape, x, s.weight({C, 4}));
+  });
   add_case("matmul [T, B, C]", {T, C}, [](auto& s, auto& x) {
     return matmul(s.tape, time_first(s, x), s.weight({C, 4}));
   });
@@ -142,10 +142,12 @@ std::vector<Case> cases() {
   add_case("norm [T, B, C]", {T, C}, [](auto& s, auto& x) { return norm_of(s, time_first(s, x)); });
   add_case("norm [T * B, C]", {T, C}, [](auto& s, auto& x) { return norm_of(s, merged(s, x)); });
   // Broadcasting and sums.
-  add_case("positions [T, C]", {T, C},
-           [](auto& s, auto& x) { return add(s.tape, x, s.weight({T, C})); });
-  add_case("positions [T, 1, C]", {T, C},
-           [](auto& s, auto& x) { return scaled(s, time_first(s, x), {T, 1, C}); });
+  add_case("positions [T, C]", {T, C}, [](auto& s, auto& x) {
+    return add(s.tape, x, s.weight({T, C}));
+  });
+  add_case("positions [T, 1, C]", {T, C}, [](auto& s, auto& x) {
+    return scaled(s, time_first(s, x), {T, 1, C});
+  });
   add_case("sum over time, as long as the batch", {8, C}, [](auto& s, auto& x) {
     return linear_of(s, sum(s.tape, scaled(s, x, {8, C}), 2));
   });
@@ -153,12 +155,10 @@ std::vector<Case> cases() {
     const Var y = transpose(s.tape, scaled(s, x, {8, C}), 0, 1);
     return linear_of(s, mean(s.tape, y, 1));
   });
-  add_case("softmax over time", {T, C}, [](auto& s, auto& x) {
-    return linear_of(s, softmax(s.tape, scaled(s, x, {C}), 1));
-  });
-  add_case("maximum over time", {T, C}, [](auto& s, auto& x) {
-    return linear_of(s, max(s.tape, scaled(s, x, {C}), 1).values);
-  });
+  add_case("softmax over time", {T, C},
+           [](auto& s, auto& x) { return linear_of(s, softmax(s.tape, scaled(s, x, {C}), 1)); });
+  add_case("maximum over time", {T, C},
+           [](auto& s, auto& x) { return linear_of(s, max(s.tape, scaled(s, x, {C}), 1).values); });
   add_case("maximum over time first", {T, C}, [](auto& s, auto& x) {
     return linear_of(s, max(s.tape, time_first(s, scaled(s, x, {C})), 0).values);
   });
@@ -169,10 +169,10 @@ std::vector<Case> cases() {
   // Moved and chosen elements.
   add_case("index_select of time", {T, C}, [](auto& s, auto& x) {
     const std::vector<std::int32_t> index = {4, 0, 2, 2};
-    const Var chosen = index_select(
-        s.tape, x, 1,
-        s.tape.constant(
-            Tensor::from(s.tape.context(), std::span<const std::int32_t>(index), Shape{4})));
+    const Var chosen =
+        index_select(s.tape, x, 1,
+                     s.tape.constant(Tensor::from(s.tape.context(),
+                                                  std::span<const std::int32_t>(index), Shape{4})));
     return linear_of(s, chosen);
   });
   add_case("index_select of columns", {C}, [](auto& s, auto& x) {
@@ -199,8 +199,7 @@ std::vector<Case> cases() {
   });
   // Tables and images.
   add_case("embedding [B, T]", {T, C}, [](auto& s, auto& x) {
-    const Var rows =
-        embedding(s.tape, s.weight({9, C}), s.ids(T, 9), {.dense_gradient = true});
+    const Var rows = embedding(s.tape, s.weight({9, C}), s.ids(T, 9), {.dense_gradient = true});
     return mul(s.tape, rows, x);
   });
   add_case("embedding [T, B]", {T, C}, [](auto& s, auto& x) {
@@ -218,8 +217,7 @@ std::vector<Case> cases() {
   });
   // Losses of rows.
   add_case("cross_entropy [B, T, C]", {T, C}, [](auto& s, auto& x) {
-    return cross_entropy(s.tape, scaled(s, x, {C}), s.ids(T, C),
-                         {.reduction = LossReduction::sum});
+    return cross_entropy(s.tape, scaled(s, x, {C}), s.ids(T, C), {.reduction = LossReduction::sum});
   });
   add_case("cross_entropy [T, B, C]", {T, C}, [](auto& s, auto& x) {
     return cross_entropy(s.tape, time_first(s, scaled(s, x, {C})),
@@ -299,8 +297,7 @@ Made tree(std::vector<Made> parts) {
 
 }  // namespace
 
-TEST_CASE("gradients of parts of a batch add up to those of the whole batch",
-          "[unit][autograd]") {
+TEST_CASE("gradients of parts of a batch add up to those of the whole batch", "[unit][autograd]") {
   for (const int threads : {1, 2}) {
     auto context = make_context({.threads = threads});
     for (const Case& one : cases())

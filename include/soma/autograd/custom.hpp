@@ -11,11 +11,11 @@
 // Functions capture nothing: an operator lives as long as its context, and a captured object might
 // end before. Settings of a call come in its attributes.
 
-#include <soma/ops/records.hpp>
 #include <soma/autograd/functions.hpp>
 #include <soma/autograd/tape.hpp>
 #include <soma/ops/elementwise.hpp>
 #include <soma/ops/plain_call.hpp>
+#include <soma/ops/records.hpp>
 #include <soma/ops/registry.hpp>
 
 #include <concepts>

@@ -73,8 +73,8 @@ class Tape {
   detail::WithinLayer within(std::string_view layer);
 
   // Applies an operator, and records it if an input has a gradient. Its record says which results
-  // have the batch of the inputs, and where (Operator::batch). Errors autograd.foreign_tape (an input is the result of
-  // another tape), autograd.freed (an input from before backward or reset),
+  // have the batch of the inputs, and where (Operator::batch). Errors autograd.foreign_tape (an
+  // input is the result of another tape), autograd.freed (an input from before backward or reset),
   // autograd.not_differentiable (before the operator runs), and the operator's.
   VarOutputs apply_all(const Operator& op, const Attributes& attributes,
                        std::span<const Var> inputs);
@@ -134,7 +134,7 @@ class Tape {
     Sequences sequences, output_sequences;
     HeapVector<Sequences> batches;  // of each input, if the operator wants them
     bool sums;                      // its results are of parameters alone
-    std::size_t first_slot;  // for the gradients of the outputs
+    std::size_t first_slot;         // for the gradients of the outputs
     std::size_t inputs;
     Tensors tensors;  // inputs, then outputs: whole where the operator keeps them, else outlines
     HeapVector<std::uint64_t> versions;

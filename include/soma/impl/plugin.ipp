@@ -3,8 +3,8 @@
 
 #include <soma/plugin.hpp>
 
-#include <soma/autograd/custom.hpp>
 #include <soma/plugin.h>
+#include <soma/autograd/custom.hpp>
 
 #include <cerrno>
 #include <cstddef>

@@ -41,8 +41,6 @@ struct BatchPlace {
 
   // True if the elements of a row, and the rows, lie one behind the other.
   bool leads() const { return dimension == 0 && outer == 1; }
-  // True if each row of the tensor is a row of the batch.
-  bool rows_only() const { return leads() && inner == 1; }
   friend bool operator==(const BatchPlace&, const BatchPlace&) = default;
 };
 
@@ -128,7 +126,7 @@ class Sequences {
     HeapVector<std::uint64_t> ordinals, row_indices;
     HeapVector<std::size_t> row_bounds, sequence_bounds;
     HeapVector<std::size_t> used;  // of padded sequences, one each
-    Shared<Data> summarized;             // the batch of a summary
+    Shared<Data> summarized;       // the batch of a summary
     std::size_t rows = 0, longest = 0;
     bool padded = false;
   };

@@ -140,8 +140,7 @@ SOMA_INLINE VarOutputs Tape::apply_in_batch_order(const Operator& op, const Attr
     Var x = inputs[i];
     if (x.defined() && (op.batch_inputs >> i & 1) != 0) {
       if (several)
-        x = apply(*operators().reshape,
-                  ReshapeSetting{detail::with_cut(x.shape(), batch)}, {x});
+        x = apply(*operators().reshape, ReshapeSetting{detail::with_cut(x.shape(), batch)}, {x});
       x = with_sequences(exchanged(x), batch.at({.inner = place.inner}));
     }
     moved.push_back(x);
@@ -207,8 +206,8 @@ SOMA_INLINE VarOutputs Tape::apply_all(const Operator& op, const Attributes& att
     op.batch({context_, attributes, values, batches, std::span(outputs).first(op.outputs),
               std::span(places).first(op.outputs)});
   else if (op.batch == nullptr && batch && op.outputs != 0)
-    places[0] = detail::batch_of_same_dimension(inputs[with_batch].sequences(),
-                                                values[with_batch], outputs[0]);
+    places[0] = detail::batch_of_same_dimension(inputs[with_batch].sequences(), values[with_batch],
+                                                outputs[0]);
   for (std::size_t i = 0; i < op.outputs; ++i) detail::check_batch(op.name, outputs[i], places[i]);
   VarOutputs results;
   for (std::size_t i = 0; i < op.outputs; ++i)
@@ -308,8 +307,8 @@ SOMA_INLINE Var Tape::make_result(Tensor value, Sequences sequences, bool of_bat
 
 SOMA_INLINE void Tape::append(const Operator& op, const Attributes& attributes,
                               const Sequences& sequences, std::span<const Var> inputs,
-                              const Outputs& outputs, Shared<Recompute> recompute,
-                              bool of_batch, const Sequences& output_sequences,
+                              const Outputs& outputs, Shared<Recompute> recompute, bool of_batch,
+                              const Sequences& output_sequences,
                               std::span<const Sequences> batches) {
   Heap& heap = context_.heap();
   Node node{&op,

@@ -62,8 +62,7 @@ SOMA_INLINE Sequences broadcast_batch(const Sequences& batch, const Shape& from,
 SOMA_INLINE Sequences batch_of_same_dimension(const Sequences& batch, const Tensor& input,
                                               const Tensor& output) {
   const std::size_t dimension = batch.place().dimension;
-  const bool same =
-      dimension < output.rank() && output.size(dimension) == input.size(dimension);
+  const bool same = dimension < output.rank() && output.size(dimension) == input.size(dimension);
   return same ? batch : Sequences();
 }
 
@@ -98,8 +97,7 @@ SOMA_INLINE Shape with_cut(const Shape& shape, const Sequences& batch) {
          "at most rank " + std::to_string(max_rank - 1) +
              " if all rows of the batch lie several times in a dimension");
   std::array<std::size_t, max_rank> sizes{};
-  for (std::size_t i = 0; i < shape.rank(); ++i)
-    sizes[i < place.dimension ? i : i + 1] = shape[i];
+  for (std::size_t i = 0; i < shape.rank(); ++i) sizes[i < place.dimension ? i : i + 1] = shape[i];
   sizes[place.dimension] = place.outer;
   sizes[place.dimension + 1] = batch.rows() * place.inner;
   return Shape(std::span<const std::size_t>(sizes.data(), shape.rank() + 1));
@@ -125,11 +123,11 @@ SOMA_INLINE void check_batch(std::string_view operation, const Tensor& tensor,
                              const Sequences& batch) {
   if (!batch.defined() || batch.fits(tensor)) return;
   const BatchPlace& place = batch.place();
-  const std::string each =
-      place.outer == 1 && place.inner == 1
-          ? std::string()
-          : " (" + std::to_string(place.outer) + " times all, each followed by " +
-                std::to_string(place.inner) + ")";
+  const std::string each = place.outer == 1 && place.inner == 1
+                               ? std::string()
+                               : " (" + std::to_string(place.outer) +
+                                     " times all, each followed by " + std::to_string(place.inner) +
+                                     ")";
   fail(error_id::operator_sequences, operation, "sequences",
        std::to_string(batch.rows()) + " rows in dimension " + std::to_string(place.dimension) +
            each + " of " + tensor.describe(),

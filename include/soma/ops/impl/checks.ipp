@@ -75,7 +75,7 @@ SOMA_INLINE void check_accumulation(std::string_view operation, const Accumulati
 
 SOMA_INLINE void check_sequences(std::string_view operation, const Tensor& tensor,
                                  const Sequences& sequences) {
-  if (!sequences.defined() || !sequences.place().rows_only() || !sequences.fits(tensor))
+  if (!sequences.defined() || sequences.place() != BatchPlace{} || !sequences.fits(tensor))
     fail(error_id::operator_sequences, operation, "input",
          tensor.describe() + (sequences.defined() ? " with sequences of " +
                                                         std::to_string(sequences.rows()) + " rows"

@@ -25,8 +25,7 @@ inline float ordered_sum(Context& context, const Tensor& losses, const Shape& ro
   *std::copy(rows.begin(), rows.end(), sizes.begin()) = 1;
   const Shape column(std::span<const std::size_t>(sizes.data(), rows.rank() + 1));
   const Sequences none;
-  const Tensor in_order =
-      rows_in_batch_order(context, each.reshape(column), known ? batch : none);
+  const Tensor in_order = rows_in_batch_order(context, each.reshape(column), known ? batch : none);
   float total = 0;
   column_sums(context, in_order, known ? batch : none, &total);
   return total;

@@ -232,8 +232,8 @@ inline Tensor sum_to(Context& context, const Tensor& tensor, const Shape& shape,
   for (std::size_t i = 0; i < tensor.rank(); ++i)
     if (i < added || (shape[i - added] == 1 && tensor.size(i) != 1))
       dimensions |= std::uint32_t{1} << i;
-  return run(context, ops::reduce, ReduceSetting{dimensions, false}, {tensor}, batch)[0]
-      .reshape(shape);
+  return run(context, ops::reduce, ReduceSetting{dimensions, false}, {tensor}, batch)[0].reshape(
+      shape);
 }
 
 }  // namespace detail

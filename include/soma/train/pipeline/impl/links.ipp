@@ -111,7 +111,8 @@ SOMA_INLINE int StageLinks::forward_tag(std::size_t number) {
 SOMA_INLINE int StageLinks::backward_tag(std::size_t number) { return forward_tag(number) + tags; }
 
 SOMA_INLINE auto StageLinks::words_of(const CutLayout& layout) -> Words {
-  Words words{static_cast<std::int64_t>(layout.rows), static_cast<std::int64_t>(layout.dtype),
+  Words words{static_cast<std::int64_t>(layout.rows),
+              static_cast<std::int64_t>(layout.dtype),
               static_cast<std::int64_t>(layout.gradient_dtype),
               static_cast<std::int64_t>(layout.place.dimension),
               static_cast<std::int64_t>(layout.place.outer),
