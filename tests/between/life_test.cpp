@@ -234,7 +234,9 @@ std::string run_lives(std::uint64_t seed, std::uint32_t count) {
 
 }  // namespace
 
-TEST_CASE("between: 300 lives of a fixed seed", "[between][fixed]") { CHECK(run_lives(1, 300) == ""); }
+TEST_CASE("between: 300 lives of a fixed seed", "[between][fixed]") {
+  CHECK(run_lives(1, 300) == "");
+}
 
 TEST_CASE("between: lives of today's seed", "[between][slow]") {
   const auto seed = static_cast<std::uint64_t>(std::time(nullptr) / 86400);
