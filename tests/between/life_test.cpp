@@ -155,6 +155,7 @@ void run_life(const Lines& lines, Verdict& verdict) {
       soma::nn::load(own, saved);
       optimizer.reset();
     } else if (words[1] == "cast") {
+      if (!var(2).requires_gradient()) continue;  // running statistics are fp32
       soma::Tape tape(living.context, {.record = false});
       const soma::DType to = words.back() == "bf16" ? soma::DType::bf16 : soma::DType::fp32;
       var(2).set_value(
