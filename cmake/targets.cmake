@@ -28,7 +28,7 @@ endif()
 # flags); and units with the bodies of all other functions (impl/*.ipp), compiled once.
 set(soma_kernel_units attention context convert element embedding engine gemm image loss norm optimizer programs quantize
   random reduce sequence sparse)
-set(soma_body_units core learn neuroncore plugin samples testing train)
+set(soma_body_units between core learn neuroncore plugin samples testing train)
 set(soma_units "${PROJECT_SOURCE_DIR}/include/soma/dispatch")
 add_library(soma_dispatch)  # static, or shared with BUILD_SHARED_LIBS
 foreach(unit IN LISTS soma_kernel_units soma_body_units)

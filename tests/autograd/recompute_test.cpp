@@ -137,6 +137,24 @@ TEST_CASE("an input may be left out", "[unit][recompute]") {
   });
 }
 
+TEST_CASE("a gradient reaches what runs again in the type it was given in", "[unit][recompute]") {
+  Fixture f;
+  const Tensor given = Tensor::from(f.context, {0.7662516f, -0.2890625f}, Shape{2});
+  for (const Apply& apply : {Apply(&plainly), Apply(&recomputed)}) {
+    Tape tape(f.context);
+    Tape plain(f.context, {.record = false});
+    const Tensor narrow =
+        cast(plain, plain.constant(Tensor::full(f.context, Shape{2}, 0.5f)), DType::bf16).value();
+    const Var x = Var::parameter(f.context, narrow);
+    const Var y = apply(tape, {x}, [](Tape& inner, std::span<const Var> in) {
+      return relu(inner, relu(inner, in[0]));
+    });
+    tape.backward(y, given);
+    // A parameter's gradient is fp32, and nothing on the way is rounded to the type of y.
+    CHECK(soma_test::gradient_values(f.context, x) == std::vector<float>{0.7662516f, -0.2890625f});
+  }
+}
+
 TEST_CASE("recompute() inside recompute()", "[unit][recompute]") {
   Fixture f;
   check_same(f.context, f.parameters, [&](Tape& tape, const Apply& apply) {

@@ -202,7 +202,7 @@ class Tape {
   // Runs the function again on a tape of its own, from its inputs, and differentiates that.
   // Gradients are added one by one to those already there: the same sums in the same order as
   // without recompute().
-  void differentiate_again(Node& node, const Tensor& gradient);
+  void differentiate_again(Node& node, const Given& given);
 
   // Input i of a recomputed function: the parameter itself, or a leaf that stands for a result and
   // starts with its gradient.

@@ -42,6 +42,9 @@ Tensor guarded(Context& context, const Shape& shape, DType dtype, double around)
 Tensor make_input(Context& context, const Sample& sample, std::size_t input,
                   const Variation& variation);
 
+// The number of a type that is stored at that address.
+double number_at(const std::byte* from, DType dtype);
+
 double element_of(const Tensor& contiguous, std::size_t i);
 
 ReferenceTensor to_reference(Context& context, const Tensor& tensor);

@@ -412,7 +412,10 @@ SOMA_INLINE Tape::Given Tape::take_gradients(const Node& node) {
     // Eight bits are too few for gradients.
     const bool as_output =
         !node.op->wide_gradients || (!node.is_wide() && size_of(output.dtype()) == 2);
-    given.gradients[i] = in_type(sum, as_output ? output.dtype() : DType::fp32);
+    // A function that runs again has an operator that says it.
+    given.gradients[i] = node.recompute != nullptr
+                             ? sum
+                             : in_type(sum, as_output ? output.dtype() : DType::fp32);
     given.rounded |=
         slot.rounded || (node.sums && size_of(given.gradients[i].dtype()) < size_of(sum.dtype()));
     given.any = true;
@@ -430,7 +433,7 @@ SOMA_INLINE void Tape::differentiate(Node& node) {
            i < node.inputs ? detail::input_name(i) : "output", "changed since",
            "the value that backward needs (write to a copy)");
 
-  if (node.recompute != nullptr) return differentiate_again(node, given.gradients[0]);
+  if (node.recompute != nullptr) return differentiate_again(node, given);
 
   HeapVector<Gradient> gradients(node.inputs, context_.heap());
   std::array<bool, most_inputs> wanted{};
@@ -490,7 +493,7 @@ SOMA_INLINE void Tape::give(const Node& node, std::size_t input, Gradient gradie
   total.rounded = rounded;
 }
 
-SOMA_INLINE void Tape::differentiate_again(Node& node, const Tensor& gradient) {
+SOMA_INLINE void Tape::differentiate_again(Node& node, const Given& given) {
   Tape inner(context_, options_);
   inner.outer_ = this;
   HeapVector<Var> leaves(context_.heap());
@@ -498,7 +501,10 @@ SOMA_INLINE void Tape::differentiate_again(Node& node, const Tensor& gradient) {
   for (std::size_t i = 0; i < node.inputs; ++i) leaves.push_back(input_again(node, i, leaves));
   inner.replay_ = &node.recompute->replay;
   const Var result = node.recompute->run(*node.recompute, inner, leaves);
-  if (result.requires_gradient()) inner.backward(result, gradient);
+  if (result.requires_gradient()) {
+    if (!result.is_leaf()) inner.slots_[result.state_->slot].rounded = given.rounded;
+    inner.backward(result, given.gradients[0]);
+  }
   for (std::size_t i = 0; i < node.inputs; ++i)
     if (const Target& target = node.targets[i];
         target.wanted && target.leaf == nullptr && leaves[i].gradient().defined())

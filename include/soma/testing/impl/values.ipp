@@ -100,13 +100,12 @@ SOMA_INLINE Tensor make_input(Context& context, const Sample& sample, std::size_
   return tensor;
 }
 
-SOMA_INLINE double element_of(const Tensor& contiguous, std::size_t i) {
-  const std::byte* data = contiguous.raw() + i * size_of(contiguous.dtype());
-  const auto get = [data]<class T>(T number) {
-    std::memcpy(&number, data, sizeof number);
+SOMA_INLINE double number_at(const std::byte* from, DType dtype) {
+  const auto get = [from]<class T>(T number) {
+    std::memcpy(&number, from, sizeof number);
     return static_cast<double>(number);
   };
-  switch (contiguous.dtype()) {
+  switch (dtype) {
     case DType::int8:
       return get(std::int8_t{});
     case DType::uint8:
@@ -121,10 +120,14 @@ SOMA_INLINE double element_of(const Tensor& contiguous, std::size_t i) {
     default:
       break;
   }
-  const FloatFormat& format = format_of(contiguous.dtype());
+  const FloatFormat& format = format_of(dtype);
   std::uint32_t code = 0;
-  std::memcpy(&code, data, size_of(contiguous.dtype()));
+  std::memcpy(&code, from, size_of(dtype));
   return static_cast<double>(decode(format, code >> format.storage_shift()));
+}
+
+SOMA_INLINE double element_of(const Tensor& contiguous, std::size_t i) {
+  return number_at(contiguous.raw() + i * size_of(contiguous.dtype()), contiguous.dtype());
 }
 
 SOMA_INLINE ReferenceTensor to_reference(Context& context, const Tensor& tensor) {

@@ -47,9 +47,9 @@ inline OperatorSamples cross_entropy_samples() {
     const auto& setting = sample.attributes.as<CrossEntropySetting>();
     const std::size_t columns = inputs[0].shape.columns();
     const double smoothing = static_cast<double>(setting.label_smoothing);
-    ReferenceTensor losses{Shape{inputs[0].shape.rows()}, {}};
+    ReferenceTensor losses{inputs[1].shape, {}};
     double counted = 0;
-    for (std::size_t row = 0; row < losses.shape[0]; ++row) {
+    for (std::size_t row = 0; row < inputs[0].shape.rows(); ++row) {
       const double* x = &inputs[0].values[row * columns];
       const auto label = static_cast<std::int64_t>(inputs[1].values[row]);
       double sum = 0, mean = 0;
@@ -133,9 +133,9 @@ inline OperatorSamples nll_samples() {
   result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
     const auto& setting = sample.attributes.as<CrossEntropySetting>();
     const std::size_t columns = inputs[0].shape.columns();
-    ReferenceTensor losses{Shape{inputs[0].shape.rows()}, {}};
+    ReferenceTensor losses{inputs[1].shape, {}};
     double counted = 0;
-    for (std::size_t row = 0; row < losses.shape[0]; ++row) {
+    for (std::size_t row = 0; row < inputs[0].shape.rows(); ++row) {
       const auto label = static_cast<std::int64_t>(inputs[1].values[row]);
       const bool counts = label != setting.ignore_index;
       counted += counts ? 1 : 0;

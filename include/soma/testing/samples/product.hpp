@@ -26,11 +26,11 @@ inline std::vector<ReferenceTensor> matmul_reference(const Sample& sample,
   const std::size_t rank = b.shape.rank();
   std::size_t batch = 1;
   for (std::size_t i = 0; i + 2 < rank; ++i) batch *= b.shape[i];
-  const std::size_t rows = a.shape.rows() / batch, columns = a.shape.columns();
+  const std::size_t rows = rank > 2 ? a.shape[rank - 2] : a.shape.rows();
+  const std::size_t columns = a.shape.columns();
   const std::size_t m = setting.transpose_a ? columns : rows;
   const std::size_t k = setting.transpose_a ? rows : columns;
-  const std::size_t n =
-      k == 0 ? b.shape[rank - (setting.transpose_b ? 2 : 1)] : b.shape.elements() / batch / k;
+  const std::size_t n = b.shape[rank - (setting.transpose_b ? 2 : 1)];
   ReferenceTensor y;
   for (std::size_t s = 0; s < batch; ++s)
     for (std::size_t i = 0; i < m; ++i)

@@ -1,0 +1,193 @@
+// Random programs of operators (soma/testing/between.hpp): the fixed seed, and the generator.
+
+#include <soma/neuroncore.hpp>
+#include <soma/soma.hpp>
+#include <soma/testing.hpp>
+#include <soma/testing/between.hpp>
+
+#include "between/guard.hpp"
+#include "catch.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <ctime>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace {
+
+using soma::testing::Between;
+using soma::testing::BetweenReport;
+
+// Programs on a core, in one mode of its device. Transfers end as late as they may.
+void add_core(Between& between, const std::string& name, const soma::RunOptions& run,
+              std::uint64_t stress) {
+  between.add_place("core:" + name, 4, [=](const std::function<void(soma::Context&)>& function) {
+    auto context = soma::make_context({.threads = 1});
+    auto core = soma::neuroncore::make_core(
+        context, soma::neuroncore::trn1(),
+        {.uninitialised = soma::neuroncore::Uninitialised::error, .dma_stress_seed = stress});
+    auto device = soma::neuroncore::make_device(core, run);
+    context.set_device(&device);
+    function(context);
+    context.set_device(nullptr);
+  });
+}
+
+BetweenReport run_graphs(std::uint64_t seed, std::size_t programs, bool cores) {
+  soma_test::Guard guard(10 + 20);  // a program, and its reduction
+  auto context = soma::make_context({.threads = 1});
+  Between between({.threads = 1}, context.operators());
+  if (cores) {
+    add_core(between, "eager", {}, 0);
+    add_core(between, "late", {}, 7);
+    add_core(between, "jit", {.mode = soma::RunMode::jit}, 0);
+    add_core(between, "lazy", {.mode = soma::RunMode::lazy}, 5);
+  }
+  between.before_each([&](const std::string& text) { guard.begins(text); });
+  BetweenReport report;
+  for (std::size_t i = 0; i < programs; ++i)
+    if (static_cast<int>(report.failures.size()) < soma_test::most_failures())
+      between.run(seed, 1, report, i);
+  return report;
+}
+
+// FNV-1a of a text.
+std::uint64_t hash_of(const std::string& text, std::uint64_t hash) {
+  for (const char character : text)
+    hash = (hash ^ static_cast<unsigned char>(character)) * 0x100000001B3u;
+  return hash;
+}
+
+// y = x / 2, and mistakes of it.
+enum class Mistake { none, strides, gradient, sum };
+template <Mistake mistake>
+void halve(const soma::OperatorCall& call) {
+  const soma::Tensor x = mistake == Mistake::strides ? call.inputs[0]
+                                                     : contiguous(call.context, call.inputs[0]);
+  const float* from = x.data<float>();
+  float* to = call.outputs[0].mutable_data<float>();
+  for (std::size_t i = 0; i < x.elements(); ++i)
+    to[i] = from[i] * (mistake == Mistake::sum && i > 20 ? 0.51f : 0.5f);
+}
+template <Mistake mistake>
+soma::Operator halving(const char* name) {
+  return {.name = name,
+          .shape =
+              [](const soma::ShapeCall& call) {
+                if (call.inputs[0].dtype() != soma::DType::fp32)
+                  soma::fail(soma::error_id::tensor_dtype, "halve", "x",
+                             call.inputs[0].describe(), "fp32");
+                call.outputs[0] = {call.inputs[0].shape(), soma::DType::fp32};
+              },
+          .host = &halve<mistake>,
+          .gradient =
+              [](const soma::GradientCall& call) {
+                const float factor = mistake == Mistake::gradient ? 1.0f : 0.5f;
+                const soma::Tensor dy = contiguous(call.context, call.output_gradients[0]);
+                const soma::Tensor dx = soma::Tensor::empty(call.context, dy.shape());
+                for (std::size_t i = 0; i < dy.elements(); ++i)
+                  dx.mutable_data<float>()[i] = dy.data<float>()[i] * factor;
+                call.input_gradients[0].values = dx;
+              },
+          .samples = [] {
+            soma::OperatorSamples samples;
+            for (const soma::Shape& shape : {soma::Shape{7}, soma::Shape{3, 24}})
+              samples.samples.push_back(
+                  {.name = "halve", .inputs = {{.shape = shape, .low = -9, .high = 9}}});
+            samples.reference = [](const soma::Sample&,
+                                   const std::vector<soma::ReferenceTensor>& inputs) {
+              std::vector<soma::ReferenceTensor> y{inputs[0]};
+              for (double& value : y[0].values) value /= 2;
+              return y;
+            };
+            return samples;
+          }};
+}
+template <Mistake mistake>
+BetweenReport run_with(const char* name) {
+  auto context = soma::make_context({.threads = 1});
+  context.operators().add(halving<mistake>(name));
+  Between between({.threads = 1}, context.operators());
+  BetweenReport report;
+  between.run(3, 500, report);
+  return report;
+}
+
+}  // namespace
+
+TEST_CASE("between: 1,500 graphs of a fixed seed", "[between][fixed]") {
+  const BetweenReport report = run_graphs(1, 1500, false);
+  INFO(report);
+  CHECK(report.passed());
+  CHECK(report.programs == 1500);
+  CHECK(report.refused < 30);
+}
+
+TEST_CASE("between: 200 graphs of a fixed seed on a core", "[between][fixed]") {
+  const BetweenReport report = run_graphs(2, 200, true);
+  INFO(report);
+  CHECK(report.passed());
+}
+
+TEST_CASE("between: graphs of today's seed", "[between][slow]") {
+  const auto seed = static_cast<std::uint64_t>(std::time(nullptr) / 86400);
+  const BetweenReport report = run_graphs(seed, 60000, true);
+  INFO("seed " << seed);
+  INFO(report);
+  CHECK(report.passed());
+}
+
+TEST_CASE("between: a seed gives the same programs everywhere", "[between]") {
+  auto context = soma::make_context({.threads = 1});
+  Between between({.threads = 1}, context.operators());
+  std::uint64_t hash = 0xCBF29CE484222325u;
+  for (std::size_t i = 0; i < 200; ++i) hash = hash_of(between.text(7, i), hash);
+  CHECK(hash == 0x5ab132b2f152d92u);
+}
+
+TEST_CASE("between: each pair of neighbours comes in 2,000 programs", "[between]") {
+  auto context = soma::make_context({.threads = 1});
+  Between between({.threads = 1}, context.operators());
+  std::string missing;
+  for (const std::string& pair : between.missing_pairs(1, 2000)) missing += pair + "\n";
+  CHECK(missing == "");
+}
+
+TEST_CASE("between: texts are read back", "[between]") {
+  auto context = soma::make_context({.threads = 1});
+  Between between({.threads = 1}, context.operators());
+  for (std::size_t i = 0; i < 200; ++i) {
+    const BetweenReport report = between.replay(between.text(5, i));
+    INFO(between.text(5, i) << report);
+    CHECK(report.passed());
+    CHECK(report.checks > 1);
+  }
+  CHECK_THROWS_WITH(between.replay("a0 fp33 [2] -1 1 draw 0\n"),
+                    "Between::replay: line is a0 fp33 [2] -1 1 draw 0, wanted a line of a "
+                    "program's text [operator.value]");
+  CHECK_THROWS_AS(between.replay("a0 fp32 [2] -1 1 draw 0 view slice 0 1 4 1\n"), soma::Error);
+}
+
+TEST_CASE("between: an operator of a host joins by its samples", "[between]") {
+  const BetweenReport report = run_with<Mistake::none>("my::halve");
+  INFO(report);
+  CHECK(report.passed());
+}
+
+TEST_CASE("between: mistakes of a host's operator are found and made small", "[between]") {
+  const auto check = [](const BetweenReport& report, const std::string& kind) {
+    INFO(report);
+    REQUIRE(report.failures.size() >= 3);
+    for (const soma::testing::BetweenFailure& failure : report.failures) {
+      CHECK(failure.kind == kind);
+      CHECK(failure.calls <= 4);
+      CHECK(failure.program.find("my::halve") != std::string::npos);
+      CHECK(failure.test().find(failure.program) != std::string::npos);
+    }
+  };
+  check(run_with<Mistake::strides>("my::halve_strides"), "results");
+  check(run_with<Mistake::gradient>("my::halve_gradient"), "gradients");
+  check(run_with<Mistake::sum>("my::halve_sum"), "results");
+}

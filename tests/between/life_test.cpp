@@ -1,0 +1,246 @@
+// Random lives of models: steps, new weights in all ways, copies, casts, devices, in any order. At
+// each look, results and gradients have the bits of a new context with these weights.
+
+#include <soma/neuroncore.hpp>
+#include <soma/nn.hpp>
+#include <soma/soma.hpp>
+
+#include "between/guard.hpp"
+#include "between/lines.hpp"
+#include "between/model.hpp"
+#include "catch.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <ctime>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace {
+
+using soma_test::Lines;
+using soma_test::NoProgram;
+using soma_test::Verdict;
+
+struct OwnDevice {
+  explicit OwnDevice(soma::Context& context)
+      : core(soma::neuroncore::make_core(context)), device(soma::neuroncore::make_device(core)) {}
+  soma::neuroncore::Core core;
+  soma::NeuronCoreDevice device;
+};
+
+// A model in a context of its own, with all that keeps something between two looks.
+struct Living {
+  Living(const Lines& lines, const soma::Precision& precision)
+      : context(soma::make_context({.threads = 1})),
+        model(soma_test::model_of(soma::nn::Scope{context, 5}, lines)),
+        task(model.layers, model.classes),
+        parameters(task.parameters()),
+        state(context, precision, 3) {}
+  ~Living() { context.set_device(nullptr); }
+
+  void use_device(bool wanted) {
+    context.set_device(nullptr);
+    device = wanted ? std::make_unique<OwnDevice>(context) : nullptr;
+    if (wanted) context.set_device(&device->device);
+  }
+
+  // Bits of the result, and of all gradients.
+  std::vector<std::byte> look() {
+    for (const soma::Parameter& parameter : parameters) parameter.var.clear_gradient();
+    soma::Tape tape(context, {.training = false,
+                              .activations = state.activations(),
+                              .precision = &state});
+    const soma::Var y =
+        model.layers(tape, tape.constant(soma_test::inputs_of(context, model, 5)));
+    std::vector<std::byte> bits;
+    const auto keep = [&](const soma::Tensor& tensor) {
+      const soma::Tensor plain = contiguous(context, tensor);
+      bits.insert(bits.end(), plain.raw(), plain.raw() + plain.bytes());
+    };
+    keep(y.value());
+    const soma::Var loss =
+        cross_entropy(tape, y, tape.constant(soma_test::classes_of(context, model, 5)));
+    tape.backward(loss);
+    for (const soma::Parameter& parameter : parameters)
+      if (parameter.var.gradient().defined())
+        keep(context.built_in().to_dense(context, parameter.var.gradient(),
+                                         parameter.var.shape()));
+    return bits;
+  }
+
+  void step(soma::optim::Optimizer& optimizer, std::uint32_t number) {
+    for (const soma::Parameter& parameter : parameters) parameter.var.clear_gradient();
+    soma::Tape tape(context, {.seed = 7,
+                              .step = number,
+                              .activations = state.activations(),
+                              .precision = &state});
+    const soma::Var x = tape.constant(soma_test::inputs_of(context, model, 6));
+    const soma::Var labels = tape.constant(soma_test::classes_of(context, model, 6));
+    tape.backward(cross_entropy(tape, model.layers(tape, x), labels));
+    optimizer.step({.rate = 0.05f});
+  }
+
+  soma::Context context;
+  soma_test::RandomModel model;
+  soma::nn::ClassificationTask<soma::nn::Sequential> task;
+  soma::Parameters parameters;
+  soma::PrecisionState state;
+  std::unique_ptr<OwnDevice> device{};
+};
+
+soma::Tensor copied(soma::Context& context, const soma::Tensor& from) {
+  const soma::Tensor to = soma::Tensor::empty(context, from.shape(), from.dtype());
+  const soma::Tensor plain = contiguous(context, from);
+  if (plain.bytes() > 0) std::memcpy(to.mutable_raw(), plain.raw(), plain.bytes());
+  return to;
+}
+
+void run_life(const Lines& lines, Verdict& verdict) {
+  const soma::Precision precision = soma_test::preset(soma_test::value_in(lines, "precision", ""));
+  Living living(lines, precision);
+  const soma::Parameters& own = living.parameters;
+  std::unique_ptr<soma::optim::Optimizer> optimizer;
+  soma::StateDict saved;
+  bool on_device = false;
+  std::uint32_t number = 0;
+  for (const std::string& line : lines) {
+    const std::vector<std::string> words = soma_test::words_of(line);
+    if (words[0] != "do" || words.size() < 2) continue;
+    ++number;
+    const auto var = [&](std::size_t i) -> const soma::Var& {
+      return own[soma_test::number_in(words, i) % own.size()].var;
+    };
+    const soma::Draw draw{.seed = number, .stream = 5};
+    if (words[1] == "step") {
+      if (optimizer == nullptr) {
+        if (number % 2 == 0)
+          optimizer = std::make_unique<soma::optim::Sgd>(living.context, own);
+        else
+          optimizer = std::make_unique<soma::optim::AdamW>(living.context, own);
+      }
+      living.step(*optimizer, number);
+    } else if (words[1] == "set_value") {
+      const soma::Var& one = var(2);
+      soma::Tensor value = soma::nn::uniform(living.context, one.shape(), 0.5f, draw);
+      if (one.value().dtype() != soma::DType::fp32) {
+        soma::Tape tape(living.context, {.record = false});
+        value = cast(tape, tape.constant(value), one.value().dtype()).value();
+      }
+      one.set_value(value);
+    } else if (words[1] == "write") {
+      const soma::Tensor value = var(2).value();
+      if (value.dtype() == soma::DType::fp32 && value.elements() > 0)
+        value.mutable_data<float>()[0] += 0.375f;
+    } else if (words[1] == "swap") {
+      for (const soma::Parameter& other : own)
+        if (!other.var.is(var(2)) && other.var.shape() == var(2).shape()) {
+          const soma::Tensor value = var(2).value();
+          var(2).set_value(other.var.value());
+          other.var.set_value(value);
+          break;
+        }
+    } else if (words[1] == "clone") {
+      var(2).set_value(clone(living.context, var(2).value()));
+    } else if (words[1] == "save") {
+      saved = {};
+      for (const auto& [name, tensor] : soma::nn::state_dict(own))
+        saved.set(name, clone(living.context, tensor));
+    } else if (words[1] == "load" && !saved.empty()) {
+      for (const soma::Parameter& parameter : own)  // a cast since has changed the type
+        if (saved.at(parameter.name).dtype() != parameter.var.value().dtype())
+          parameter.var.set_value(clone(living.context, saved.at(parameter.name)));
+      soma::nn::load(own, saved);
+      optimizer.reset();
+    } else if (words[1] == "cast") {
+      if (!var(2).requires_gradient()) continue;  // running statistics are fp32
+      soma::Tape tape(living.context, {.record = false});
+      const soma::DType to = words.back() == "bf16" ? soma::DType::bf16 : soma::DType::fp32;
+      var(2).set_value(
+          clone(living.context, cast(tape, tape.constant(var(2).value()), to).value()));
+      optimizer.reset();
+    } else if (words[1] == "device") {
+      on_device = !on_device;
+      living.use_device(on_device);
+    } else if (words[1] == "look") {
+      const std::vector<std::byte> bits = living.look();
+      Living fresh(lines, precision);
+      for (std::size_t i = 0; i < own.size(); ++i)
+        fresh.parameters[i].var.set_value(copied(fresh.context, own[i].var.value()));
+      fresh.use_device(on_device);
+      if (bits != fresh.look()) {
+        verdict = {"bits", "look " + std::to_string(number) +
+                               " has other bits than a new context with these weights"};
+        return;
+      }
+    }
+  }
+}
+
+Verdict check_life(const Lines& lines) {
+  Verdict verdict;
+  try {
+    run_life(lines, verdict);
+  } catch (const NoProgram& none) {
+    verdict = {"no program", none.why};
+  } catch (const soma::Error& error) {
+    verdict = {"refused " + std::string(error.id().name), error.what()};
+  }
+  return verdict;
+}
+
+// Refusals that documents name: a precision's type that the core does not have
+// (docs/neuroncore.md).
+bool is_named(const Verdict& verdict) {
+  return verdict.kind == "refused neuroncore.rule_broken" &&
+         verdict.what.find("wanted a type that trn1 has") != std::string::npos;
+}
+
+Lines life(std::uint64_t seed, std::uint32_t number) {
+  soma::DrawSequence draws({.seed = seed, .stream = 1, .step = number});
+  Lines lines = soma_test::random_layers(draws);
+  constexpr const char* precisions[] = {"fp32",        "bf16",         "bf16_sr",   "tf32",
+                                        "fp8_current", "fp8_rowwise",  "fp8_block", "mxfp8",
+                                        "fp16",        "bf16_nearest", "fp32"};
+  lines.push_back(std::string("precision ") + precisions[draws.below(11)]);
+  for (std::uint32_t i = 4 + draws.below(8); i-- > 0;) {
+    constexpr const char* deeds[] = {"step", "set_value", "write", "swap", "clone",
+                                     "save", "load",      "cast",  "look", "device"};
+    const std::string deed = deeds[draws.below(draws.below(4) == 0 ? 10 : 9)];
+    std::string line = "do " + deed + " " + std::to_string(draws.below(16));
+    if (deed == "cast") line += draws.below(2) == 0 ? " bf16" : " fp32";
+    lines.push_back(line);
+    if (draws.below(3) == 0) lines.push_back("do look");
+  }
+  lines.push_back("do look");
+  return lines;
+}
+
+std::string run_lives(std::uint64_t seed, std::uint32_t count) {
+  soma_test::Guard guard(30);
+  std::string failures;
+  int failed = 0;
+  for (std::uint32_t i = 0; i < count && failed < soma_test::most_failures(); ++i) {
+    const Lines lines = life(seed, i);
+    guard.begins(soma_test::text_of(lines));
+    const Verdict verdict = check_life(lines);
+    if (verdict.kind.empty() || is_named(verdict)) continue;
+    ++failed;
+    failures += soma_test::failure_text(&check_life, "check_life", lines, verdict);
+  }
+  return failures;
+}
+
+}  // namespace
+
+TEST_CASE("between: 300 lives of a fixed seed", "[between][fixed]") {
+  CHECK(run_lives(1, 300) == "");
+}
+
+TEST_CASE("between: lives of today's seed", "[between][slow]") {
+  const auto seed = static_cast<std::uint64_t>(std::time(nullptr) / 86400);
+  INFO("seed " << seed);
+  CHECK(run_lives(seed, 6000) == "");
+}

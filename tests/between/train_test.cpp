@@ -1,0 +1,269 @@
+// Random trainings: layers, presets, optimizers, and ways to run them. Every way gives the bits of
+// one process: the weights, and each step's loss (docs/scaling.md).
+
+#include <soma/nn.hpp>
+#include <soma/parallel/in_process.hpp>
+#include <soma/pipeline.hpp>
+#include <soma/soma.hpp>
+#include <soma/train.hpp>
+
+#include "between/guard.hpp"
+#include "between/lines.hpp"
+#include "between/model.hpp"
+#include "catch.hpp"
+#include "train/small_run.hpp"
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <ctime>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using soma_test::Lines;
+using soma_test::NoProgram;
+using soma_test::value_in;
+using soma_test::Verdict;
+
+struct Trained {
+  std::uint64_t bits = 0;
+  std::vector<double> losses{};
+  std::string error{}, id{};
+};
+
+// "way stages 2 microbatches 2 replicas 1 threads 3 shard resume 2"
+struct Way {
+  explicit Way(const std::string& line = "") {
+    const std::vector<std::string> words = soma_test::words_of(line);
+    for (std::size_t i = 1; i < words.size(); ++i) {
+      const auto number = [&] { return soma_test::number_in(words, i + 1); };
+      if (words[i] == "ranks") ranks = number();
+      if (words[i] == "stages") stages = number();
+      if (words[i] == "microbatches") microbatches = number();
+      if (words[i] == "threads") threads = number();
+      if (words[i] == "buckets") buckets = number();
+      if (words[i] == "resume") resume = number();
+      if (words[i] == "shard") shard = true;
+    }
+  }
+  std::size_t ranks = 1, stages = 1, microbatches = 1, threads = 1;
+  std::size_t buckets = 0;  // bytes; 0: as by default
+  std::size_t resume = 0;   // stopped after that many steps, and resumed by one process
+  bool shard = false;
+  bool pipeline() const { return stages > 1 || microbatches > 1; }
+  std::size_t all() const { return ranks * stages; }
+};
+
+std::unique_ptr<soma::optim::Optimizer> optimizer_of(const std::string& name,
+                                                     soma::Context& context,
+                                                     const soma::Parameters& parameters) {
+  using namespace soma::optim;
+  if (name == "sgd") return std::make_unique<Sgd>(context, parameters);
+  if (name == "lamb")
+    return std::make_unique<Lamb>(context,
+                                  std::vector<Group>{Group{.parameters = parameters}});
+  if (name == "adafactor") return std::make_unique<Adafactor>(context, parameters);
+  if (name == "rmsprop") return std::make_unique<RmsProp>(context, parameters);
+  if (name == "adagrad") return std::make_unique<Adagrad>(context, parameters);
+  if (name == "adam") return std::make_unique<Adam>(context, parameters);
+  return nullptr;
+}
+
+Trained train_rank(const Lines& lines, const Way& way, std::size_t rank,
+                   soma::Communicator* communicator, soma_test::MemoryStore* store,
+                   std::uint64_t stop_after, bool resume) {
+  using namespace soma;
+  auto context = make_context({.threads = static_cast<int>(way.threads)});
+  // Each rank begins with other weights: those of rank 0 are trained.
+  const soma_test::RandomModel model =
+      soma_test::model_of(nn::Scope{context, 7 + rank}, lines);
+  nn::Sequential layers = model.layers;
+  nn::ClassificationTask task(layers, model.classes);
+  const auto number = [&](const char* key, const char* value) {
+    return static_cast<std::size_t>(std::stoul(value_in(lines, key, value)));
+  };
+  const std::size_t count = number("samples", "24");
+  data::ArraySource source(context, soma_test::inputs_of(context, model, count),
+                           soma_test::classes_of(context, model, count),
+                           {.batch_sequences = number("batch", "8"), .seed = 3});
+  train::TrainerOptions options{
+      .epochs = 50,
+      .max_steps = number("steps", "3"),
+      .accumulate = number("accumulate", "1"),
+      .learning_rate = 0.02,
+      .clip = value_in(lines, "clip", "0") == "0" ? 0.0 : 0.5,
+      .seed = 5,
+      .precision = soma_test::preset(value_in(lines, "precision", "")),
+      .communicator = communicator,
+      .overlap = number("overlap", "1") != 0,
+      .shard_optimizer = way.shard,
+  };
+  if (way.buckets != 0) options.reduce_bucket_bytes = way.buckets;
+  const std::unique_ptr<optim::Optimizer> own =
+      optimizer_of(value_in(lines, "optimizer", "adamw"), context, task.parameters());
+  options.optimizer = own.get();
+  options.resume = resume;
+  if (rank == 0 || way.shard || way.pipeline()) options.checkpoints = store;
+  options.pipeline.partitions = way.stages;
+  options.pipeline.microbatches = way.microbatches;
+  std::optional<train::PipelineTrainer> pipeline;
+  std::optional<train::TrainerBase> plain;
+  if (way.pipeline())
+    pipeline.emplace(context, task, options);
+  else
+    plain.emplace(context, task, options);
+  train::TrainerBase& trainer = way.pipeline() ? *pipeline : *plain;
+  soma_test::Follower follower(rank == 0 ? stop_after : 0);
+  trainer.add(follower);
+  trainer.fit(source, nullptr, &follower.stop);
+  if (pipeline) pipeline->gather(true);
+  Trained result;
+  result.bits = soma_test::bits_of(context, task.parameters());
+  for (const train::StepInfo& step : follower.steps) result.losses.push_back(step.loss);
+  return result;
+}
+
+// Errors that a rank reports because another one has ended.
+bool is_echo(const std::string& id) {
+  return id == "parallel.rank_lost" || id == "parallel.aborted" || id == "parallel.timeout";
+}
+
+Trained train_all(const Lines& lines, const Way& way, soma_test::MemoryStore* store,
+                  std::uint64_t stop_after, bool resume) {
+  std::vector<Trained> results(way.all());
+  const auto run = [&](std::size_t rank, soma::Communicator* communicator) {
+    try {
+      results[rank] =
+          train_rank(lines, way, rank, communicator, store, stop_after, resume);
+    } catch (const soma::Error& error) {
+      results[rank].id = error.id().name;
+      results[rank].error = error.what();
+    } catch (const NoProgram& none) {
+      results[rank].id = "no program";
+      results[rank].error = none.why;
+    }
+  };
+  if (way.all() == 1 && !way.pipeline()) {
+    run(0, nullptr);
+    return results[0];
+  }
+  soma::InProcessGroup group(static_cast<int>(way.all()));
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < way.all(); ++rank)
+    threads.emplace_back([&, rank] {
+      soma::InProcessCommunicator communicator(group, static_cast<int>(rank));
+      communicator.set_time_limit(20);
+      run(rank, &communicator);
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const Trained& result : results)
+    if (!result.id.empty() && !is_echo(result.id)) return result;
+  return results[0];
+}
+
+// Refusals that documents name, and where.
+bool is_named(const Trained& trained) {
+  const auto says = [&](const char* text) { return trained.error.find(text) != std::string::npos; };
+  // Scales of whole batches, and batch norm, in a pipeline of several micro-batches; fewer pieces
+  // than stages (docs/scaling.md).
+  return trained.id == "train.options" &&
+         (says("whose scales are those of whole batches") || says("mix") || says("pieces"));
+}
+
+Verdict check_training(const Lines& lines) {
+  const Trained one = train_all(lines, Way(), nullptr, 0, false);
+  if (!one.id.empty())
+    return {one.id == "no program" ? one.id : "refused " + one.id + " in one process", one.error};
+  for (const double loss : one.losses)
+    if (!std::isfinite(loss)) return {"loss", "a loss is " + std::to_string(loss)};
+  for (const std::string& line : lines) {
+    if (!line.starts_with("way")) continue;
+    const Way way(line);
+    auto context = soma::make_context({.threads = 1});
+    soma_test::MemoryStore store(context);
+    Trained other;
+    if (way.resume != 0) {
+      other = train_all(lines, way, &store, way.resume, false);
+      if (other.id.empty()) other = train_all(lines, Way(), &store, 0, true);
+    } else {
+      other = train_all(lines, way, nullptr, 0, false);
+    }
+    if (!other.id.empty()) {
+      if (is_named(other)) continue;
+      return {"refused " + other.id, line + ": " + other.error};
+    }
+    if (other.bits != one.bits) return {"bits", line + " has other weights than one process"};
+    if (way.resume == 0 && other.losses != one.losses)
+      return {"losses", line + " has other losses than one process"};
+  }
+  return {};
+}
+
+Lines training(std::uint64_t seed, std::uint32_t number) {
+  soma::DrawSequence draws({.seed = seed, .stream = 2, .step = number});
+  const auto of = [&](auto... values) {
+    const char* const all[] = {values...};
+    return std::string(all[draws.below(sizeof...(values))]);
+  };
+  Lines lines = soma_test::random_layers(draws);
+  lines.push_back("precision " + of("fp32", "fp32", "tf32", "bf16", "bf16_sr", "bf16_nearest",
+                                    "fp16", "fp8_delayed", "fp8_current", "fp8_rowwise",
+                                    "fp8_block", "mxfp8", "cfp8"));
+  const std::string optimizer = draws.below(2) == 0
+                                    ? "adamw"
+                                    : of("sgd", "lamb", "adafactor", "rmsprop", "adagrad", "adam");
+  lines.push_back("optimizer " + optimizer);
+  // The last batch of an epoch may be smaller than the ranks.
+  lines.push_back("samples " + of("24", "17", "9", "20"));
+  lines.push_back("batch " + of("8", "16", "5", "3"));
+  lines.push_back("steps " + of("2", "3", "4"));
+  if (draws.below(4) == 0) lines.push_back("accumulate 2");
+  if (draws.below(3) == 0) lines.push_back("clip 1");
+  if (draws.below(4) == 0) lines.push_back("overlap 0");
+  const bool default_one = optimizer == "adamw";
+  for (std::uint32_t i = 2; i-- > 0;) {
+    std::string way = "way";
+    const std::uint32_t which = draws.below(default_one ? 6 : 3);
+    if (which == 0) way += " threads " + of("2", "3", "7");
+    if (which == 1 || which == 2) way += " ranks " + of("2", "4");
+    if (which == 1) way += " buckets " + of("64", "1024");
+    if (which == 3) way += " ranks 2 shard";
+    if (which == 4) way += " stages 2 microbatches " + of("1", "2", "4");
+    if (which == 5) way += " microbatches " + of("2", "4");
+    if (draws.below(4) == 0) way += " resume 1";
+    lines.push_back(way);
+  }
+  return lines;
+}
+
+std::string run_trainings(std::uint64_t seed, std::uint32_t count) {
+  soma_test::Guard guard(60);
+  std::string failures;
+  int failed = 0;
+  for (std::uint32_t i = 0; i < count && failed < soma_test::most_failures(); ++i) {
+    const Lines lines = training(seed, i);
+    guard.begins(soma_test::text_of(lines));
+    const Verdict verdict = check_training(lines);
+    if (verdict.kind.empty() || verdict.kind == "no program") continue;
+    ++failed;
+    failures += soma_test::failure_text(&check_training, "check_training", lines, verdict);
+  }
+  return failures;
+}
+
+}  // namespace
+
+TEST_CASE("between: 400 trainings of a fixed seed", "[between][fixed]") {
+  CHECK(run_trainings(1, 400) == "");
+}
+
+TEST_CASE("between: trainings of today's seed", "[between][slow]") {
+  const auto seed = static_cast<std::uint64_t>(std::time(nullptr) / 86400);
+  INFO("seed " << seed);
+  CHECK(run_trainings(seed, 6000) == "");
+}
