@@ -230,4 +230,5 @@ class Tape {
 
 #ifndef SOMA_DISPATCH
 #include <soma/autograd/impl/tape.ipp>
+#include <soma/autograd/impl/tape_backward.ipp>
 #endif

@@ -12,6 +12,7 @@
 #include <soma/autograd/impl/row_blocks.ipp>
 #include <soma/autograd/impl/sequence_functions.ipp>
 #include <soma/autograd/impl/tape.ipp>
+#include <soma/autograd/impl/tape_backward.ipp>
 #include <soma/autograd/impl/tape_guards.ipp>
 #include <soma/autograd/impl/var.ipp>
 #include <soma/models/impl/bert.ipp>

@@ -140,7 +140,8 @@ TEST_CASE("the error of a long row stays below 68 + log2(n / 1024) units", "[uni
       context.kernels().reduce.rows(
           {.rows = 1, .columns = columns, .x = {.data = equal.data()}, .out = &sum});
       const double wanted = static_cast<double>(0.1f) * static_cast<double>(columns);
-      CHECK(row_sum_steps(columns) <= 68 + std::ceil(std::log2(static_cast<double>(columns) / 1024)));
+      CHECK(row_sum_steps(columns) <=
+            68 + std::ceil(std::log2(static_cast<double>(columns) / 1024)));
       CHECK(std::fabs(static_cast<double>(sum) - wanted) <=
             row_sum_steps(columns) * epsilon32 * wanted);
     }
