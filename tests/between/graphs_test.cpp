@@ -10,7 +10,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <ctime>
 #include <functional>
 #include <string>
 #include <vector>
@@ -132,8 +131,8 @@ TEST_CASE("between: 200 graphs of a fixed seed on a core", "[between][fixed]") {
 }
 
 TEST_CASE("between: graphs of today's seed", "[between][slow]") {
-  const auto seed = static_cast<std::uint64_t>(std::time(nullptr) / 86400);
-  const BetweenReport report = run_graphs(seed, 60000, true);
+  const std::uint64_t seed = soma_test::slow_seed();
+  const BetweenReport report = run_graphs(seed, soma_test::slow_programs(60000), true);
   INFO("seed " << seed);
   INFO(report);
   CHECK(report.passed());

@@ -3,7 +3,9 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstdint>
 #include <cstdlib>
+#include <ctime>
 #include <string>
 #include <unistd.h>
 
@@ -13,6 +15,18 @@ namespace soma_test {
 inline int most_failures() {
   const char* wanted = std::getenv("SOMA_BETWEEN_FAILURES");
   return wanted != nullptr ? std::atoi(wanted) : 20;
+}
+
+// The slow suite's seed: that of the day, or SOMA_BETWEEN_SEED, to run another day's programs again.
+inline std::uint64_t slow_seed() {
+  const char* wanted = std::getenv("SOMA_BETWEEN_SEED");
+  return wanted != nullptr ? std::strtoull(wanted, nullptr, 10)
+                           : static_cast<std::uint64_t>(std::time(nullptr) / 86400);
+}
+// How many programs of that seed: SOMA_BETWEEN_PROGRAMS, or `usual`.
+inline std::uint32_t slow_programs(std::uint32_t usual) {
+  const char* wanted = std::getenv("SOMA_BETWEEN_PROGRAMS");
+  return wanted != nullptr ? static_cast<std::uint32_t>(std::atol(wanted)) : usual;
 }
 
 // Prints the program that runs when the process ends by a signal, or when a program takes longer

@@ -12,7 +12,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <ctime>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -240,7 +239,7 @@ TEST_CASE("between: 300 lives of a fixed seed", "[between][fixed]") {
 }
 
 TEST_CASE("between: lives of today's seed", "[between][slow]") {
-  const auto seed = static_cast<std::uint64_t>(std::time(nullptr) / 86400);
+  const std::uint64_t seed = soma_test::slow_seed();
   INFO("seed " << seed);
-  CHECK(run_lives(seed, 6000) == "");
+  CHECK(run_lives(seed, soma_test::slow_programs(6000)) == "");
 }

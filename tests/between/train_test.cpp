@@ -16,7 +16,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <ctime>
 #include <memory>
 #include <optional>
 #include <string>
@@ -263,7 +262,7 @@ TEST_CASE("between: 400 trainings of a fixed seed", "[between][fixed]") {
 }
 
 TEST_CASE("between: trainings of today's seed", "[between][slow]") {
-  const auto seed = static_cast<std::uint64_t>(std::time(nullptr) / 86400);
+  const std::uint64_t seed = soma_test::slow_seed();
   INFO("seed " << seed);
-  CHECK(run_trainings(seed, 6000) == "");
+  CHECK(run_trainings(seed, soma_test::slow_programs(6000)) == "");
 }
