@@ -154,7 +154,6 @@ void run_life(const Lines& lines, Verdict& verdict) {
       soma::nn::load(own, saved);
       optimizer.reset();
     } else if (words[1] == "cast") {
-      if (!var(2).requires_gradient()) continue;  // running statistics are fp32
       soma::Tape tape(living.context, {.record = false});
       const soma::DType to = words.back() == "bf16" ? soma::DType::bf16 : soma::DType::fp32;
       var(2).set_value(
@@ -185,16 +184,9 @@ Verdict check_life(const Lines& lines) {
   } catch (const NoProgram& none) {
     verdict = {"no program", none.why};
   } catch (const soma::Error& error) {
-    verdict = {"refused " + std::string(error.id().name), error.what()};
+    verdict = soma_test::refused(error, "");
   }
   return verdict;
-}
-
-// Refusals that documents name: a precision's type that the core does not have
-// (docs/neuroncore.md).
-bool is_named(const Verdict& verdict) {
-  return verdict.kind == "refused neuroncore.rule_broken" &&
-         verdict.what.find("wanted a type that trn1 has") != std::string::npos;
 }
 
 Lines life(std::uint64_t seed, std::uint32_t number) {
@@ -225,7 +217,7 @@ std::string run_lives(std::uint64_t seed, std::uint32_t count) {
     const Lines lines = life(seed, i);
     guard.begins(soma_test::text_of(lines));
     const Verdict verdict = check_life(lines);
-    if (verdict.kind.empty() || is_named(verdict)) continue;
+    if (verdict.kind.empty() || soma_test::is_named(verdict)) continue;
     ++failed;
     failures += soma_test::failure_text(&check_life, "check_life", lines, verdict);
   }

@@ -2,11 +2,14 @@
 // printed as a test.
 #pragma once
 
+#include <soma/soma.hpp>
+
 #include <chrono>
 #include <cstddef>
 #include <functional>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace soma_test {
@@ -35,7 +38,37 @@ inline std::vector<std::string> words_of(const std::string& line) {
 // What a program ends in; `kind` is empty if all is right.
 struct Verdict {
   std::string kind{}, what{};
+  std::string id{}, operation{}, argument{};  // of the error it ended in
 };
+inline Verdict refused(const soma::Error& error, const std::string& where) {
+  const std::string& operation = error.operation();
+  return {"refused " + std::string(error.id().name) + where, error.what(),
+          std::string(error.id().name), operation.substr(0, operation.find(" of layer ")),
+          error.argument()};
+}
+
+// The errors in which lives and trainings may end, because documents name them.
+struct NamedRefusal {
+  std::string_view id, operation, argument;
+};
+inline constexpr NamedRefusal named_refusals[] = {
+    // docs/scaling.md: stages are at most the pieces that can be apart; scales of whole tensors,
+    // and pieces that mix sequences, have one micro-batch.
+    {"train.options", "PipelineTrainer", "pipeline.partitions"},
+    {"train.options", "PipelineTrainer", "pipeline.microbatches"},
+    // docs/layers.md: batch norm of one number a channel; running statistics that are not fp32.
+    {"operator.value", "batch_norm", "x"},
+    {"tensor.dtype", "BatchNorm", "running_mean"},
+    {"tensor.dtype", "BatchNorm", "running_var"},
+};
+inline bool is_named(const Verdict& verdict) {
+  for (const NamedRefusal& named : named_refusals)
+    if (verdict.id == named.id && verdict.operation == named.operation &&
+        verdict.argument == named.argument)
+      return true;
+  return false;
+}
+
 using Check = std::function<Verdict(const Lines&)>;
 
 // Leaves out lines, and makes numbers smaller, as long as the program fails in the same way; at

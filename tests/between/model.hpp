@@ -78,13 +78,33 @@ struct Projection {  // a product with a parameter that is no nn::Linear
   }
 };
 
+enum class Use { frozen, shared, unused, broadcast };
+struct Parametrised {  // uses its parameter otherwise than a layer does
+  Use use;
+  soma::Var weight;
+  soma::Var operator()(soma::Tape& tape, const soma::Var& x) const {
+    switch (use) {
+      case Use::frozen:
+        return linear(tape, x, tape.constant(weight.value()));
+      case Use::shared:
+        return matmul(tape, tanh(tape, linear(tape, x, weight)), transpose(tape, weight, 0, 1));
+      case Use::broadcast:
+        return add(tape, mul(tape, x, weight), weight);
+      default:
+        return x;
+    }
+  }
+  void collect(soma::nn::Collector& collector) const {
+    collector.add("weight", weight, soma::ParameterRole::weight);
+  }
+};
+
 // A model, and the shape of one of its inputs.
 struct RandomModel {
   soma::nn::Sequential layers;
   soma::Shape input;
   std::size_t tokens = 0;  // not 0: the input is ids below this
   std::size_t classes = 2;
-  bool mixes = false;  // has a batch norm
 };
 
 inline void add_layer(const soma::nn::Scope& scope, const std::vector<std::string>& words,
@@ -111,6 +131,16 @@ inline void add_layer(const soma::nn::Scope& scope, const std::vector<std::strin
                                own, Shape{shape.columns(), wide()},
                                {nn::Initial::uniform(0.5f, own.draw("weight"))})});
     shape = shape.with(rank - 1, wide());
+  } else if (kind == "frozen" || kind == "shared" || kind == "unused") {
+    need(rank < 3);
+    const Shape square{shape.columns(), shape.columns()};
+    const Use use = kind == "frozen" ? Use::frozen : kind == "shared" ? Use::shared : Use::unused;
+    model.layers.add(name, Parametrised{use, nn::initial_parameter(
+                               own, square, {nn::Initial::uniform(0.5f, own.draw("weight"))})});
+  } else if (kind == "broadcast") {  // one number for each row of time, plane or input
+    const Shape one = rank == 1 ? Shape{1} : rank == 2 ? Shape{shape[0], 1} : Shape{shape[0], 1, 1};
+    model.layers.add(name, Parametrised{Use::broadcast,
+                                        nn::initial_parameter(own, one, {nn::Initial::full(1)})});
   } else if (kind == "norm") {
     need(rank < 3);
     model.layers.add(name, nn::LayerNorm(own, shape.columns()));
@@ -139,7 +169,6 @@ inline void add_layer(const soma::nn::Scope& scope, const std::vector<std::strin
     shape = shape.with(0, wide());
   } else if (kind == "batch_norm") {
     need(rank == 3 || rank == 1);
-    model.mixes = true;
     if (rank == 3)
       model.layers.add(name, nn::BatchNorm2d(own, shape[0]));
     else
@@ -282,6 +311,10 @@ inline Lines random_layers(soma::DrawSequence& draws) {
   for (std::uint32_t i = 1 + draws.below(4); i-- > 0;) {
     if (chance(15)) lines.push_back("layer dropout");
     if (chance(5)) lines.push_back("layer nothing");
+    if (chance(25)) {
+      constexpr const char* uses[] = {"frozen", "shared", "unused", "broadcast"};
+      lines.push_back(std::string("layer ") + uses[plane ? 3 : draws.below(4)]);
+    }
     if (plane) {
       const std::uint32_t which = draws.below(7);
       if (which == 0) lines.push_back("layer batch_norm");

@@ -116,6 +116,38 @@ TEST_CASE("what batch norm refuses", "[unit][layers]") {
   CHECK_FALSE(two.running_mean.gradient().defined());
 }
 
+TEST_CASE("statistics of another type end a training step before it, with the layer's name",
+          "[unit][layers]") {
+  auto context = make_context();
+  const nn::BatchNorm1d norm(nn::Scope{context} / "norm", 2);
+  const auto narrow = [&](const Var& var) {
+    Tape tape(context, {.record = false});
+    var.set_value(clone(context, cast(tape, tape.constant(var.value()), DType::bf16).value()));
+  };
+  narrow(norm.running_var);
+  const Running before = running_of(context, norm);
+  const Tensor x = random_tensor(context, Shape{6, 2}, "x");
+  Tape tape(context);
+  CHECK_THROWS_WITH(norm(tape, tape.constant(x)),
+                    "BatchNorm of layer \"norm\": running_var is [2] bf16, wanted fp32 in "
+                    "training [tensor.dtype]");
+  CHECK(running_of(context, norm) == before);
+  // Evaluation: the mean 0 and the variance 1, in any type.
+  const auto evaluated = [&] {
+    Tape still(context, {.training = false});
+    return bits(context, norm(still, still.constant(x)).value());
+  };
+  const auto wide = [&](const Var& var) {
+    Tape still(context, {.record = false});
+    var.set_value(clone(context, cast(still, still.constant(var.value()), DType::fp32).value()));
+  };
+  narrow(norm.running_mean);
+  const auto of_narrow = evaluated();
+  wide(norm.running_mean);
+  wide(norm.running_var);
+  CHECK(of_narrow == evaluated());
+}
+
 TEST_CASE("Sequential is its modules one after the other, and its pieces are these modules",
           "[unit][layers]") {
   auto context = make_context();

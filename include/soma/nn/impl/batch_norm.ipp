@@ -4,6 +4,7 @@
 #include <soma/nn/batch_norm.hpp>
 
 #include <soma/autograd/tape.hpp>
+#include <soma/autograd/tape_guards.hpp>
 #include <soma/base/record.hpp>
 #include <soma/nn/initial.hpp>
 #include <soma/nn/scope.hpp>
@@ -14,6 +15,17 @@
 #include <cmath>
 #include <cstddef>
 #include <string>
+#include <string_view>
+
+namespace SOMA_NAMESPACE::nn::detail {
+
+// A batch's share would be lost in the roundings of another type.
+inline void check_statistics(std::string_view argument, const Tensor& values) {
+  if (values.dtype() != DType::fp32)
+    fail(error_id::tensor_dtype, "BatchNorm", argument, values.describe(), "fp32 in training");
+}
+
+}  // namespace SOMA_NAMESPACE::nn::detail
 
 namespace SOMA_NAMESPACE::nn {
 
@@ -43,6 +55,11 @@ SOMA_INLINE Var BatchNorm::operator()(Tape& tape, const Var& x) const {
                           tape.constant(running_var.value())};
     return tape.apply_all(*tape.operators().batch_norm, setting, inputs)[0];
   }
+  if (tape.recording())
+    SOMA_NAMESPACE::detail::in_layer(path.view(), [&] {
+      detail::check_statistics("running_mean", running_mean.value());
+      detail::check_statistics("running_var", running_var.value());
+    });
   const Var inputs[] = {x, weight, bias};
   const VarOutputs y = tape.apply_all(*tape.operators().batch_norm, setting, inputs);
   if (tape.recording()) advance(y[1].value());
