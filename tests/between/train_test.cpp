@@ -232,7 +232,9 @@ Verdict check_training(const Lines& lines) {
       return verdict;
     }
     if (other.bits != one.bits) return {"bits", line + " has other weights than one process"};
-    if (other.losses != one.losses_behind(Way(line.substr(0, line.find(" to "))).resume))
+    // A run that stopped before an evaluation begins again with it.
+    const std::size_t resume = Way(line.substr(0, line.find(" to "))).resume;
+    if (other.losses_behind(resume) != one.losses_behind(resume))
       return {"losses", line + " has other losses than one process"};
   }
   return {};
