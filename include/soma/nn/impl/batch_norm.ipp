@@ -56,7 +56,7 @@ SOMA_INLINE Var BatchNorm::operator()(Tape& tape, const Var& x) const {
     return tape.apply_all(*tape.operators().batch_norm, setting, inputs)[0];
   }
   if (tape.recording())
-    SOMA_NAMESPACE::detail::in_layer(path.view(), [&] {
+    soma::detail::in_layer(path.view(), [&] {
       detail::check_statistics("running_mean", running_mean.value());
       detail::check_statistics("running_var", running_var.value());
     });
