@@ -15,7 +15,7 @@ namespace SOMA_NAMESPACE::programs {
 inline void accumulate(Core& core, const OperatorCall& call) {
   const Tensor& total = call.inputs[0];
   const Tensor more = row_major(core, call.inputs[1]);
-  const HbmView old = hbm(total), from = hbm(more), to = hbm_target(total);
+  const HbmView old = flat_view(total), from = flat_view(more), to = flat_target(total);
   const ElementTiles elements(total.elements());
   Pair totals = elements.pair(core, total.dtype()), others = elements.pair(core, more.dtype());
   Pair sums = elements.pair(core, total.dtype());
@@ -43,7 +43,8 @@ inline void accumulate_rows(Core& core, const OperatorCall& call) {
   const std::size_t columns = count == 0 ? 0 : total.elements() / total.size(0);
   if (columns == 0) return;
   const Tensor values = row_major(core, call.inputs[1]);
-  const HbmView from = hbm(values).as_rows(columns), to = hbm_target(total).as_rows(columns);
+  const HbmView from = flat_view(values).as_rows(columns),
+                to = flat_target(total).as_rows(columns);
   NumberColumns rows(core, positions);
   Pair tiles(core, values.dtype(), (std::min)(count, lanes), (std::min)(columns, piece));
   for_pieces(count, lanes, [&](std::size_t row, std::size_t height) {
