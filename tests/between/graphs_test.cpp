@@ -40,8 +40,8 @@ void add_core(Between& between, const std::string& name, const soma::RunOptions&
 void add_ahead(Between& between) {
   between.add_place("core:ahead", 4, [](const std::function<void(soma::Context&)>& function) {
     auto context = soma::make_context({.threads = 1});
-    auto dry_core = soma::neuroncore::make_core(context, soma::neuroncore::trn1(),
-                                                {.compute = false});
+    auto dry_core =
+        soma::neuroncore::make_core(context, soma::neuroncore::trn1(), {.compute = false});
     auto dry = soma::neuroncore::make_device(dry_core, {.mode = soma::RunMode::lazy});
     context.set_device(&dry);
     function(context);
@@ -89,8 +89,8 @@ std::uint64_t hash_of(const std::string& text, std::uint64_t hash) {
 enum class Mistake { none, strides, gradient, sum };
 template <Mistake mistake>
 void halve(const soma::OperatorCall& call) {
-  const soma::Tensor x = mistake == Mistake::strides ? call.inputs[0]
-                                                     : contiguous(call.context, call.inputs[0]);
+  const soma::Tensor x =
+      mistake == Mistake::strides ? call.inputs[0] : contiguous(call.context, call.inputs[0]);
   const float* from = x.data<float>();
   float* to = call.outputs[0].mutable_data<float>();
   for (std::size_t i = 0; i < x.elements(); ++i)
@@ -102,8 +102,8 @@ soma::Operator halving(const char* name) {
           .shape =
               [](const soma::ShapeCall& call) {
                 if (call.inputs[0].dtype() != soma::DType::fp32)
-                  soma::fail(soma::error_id::tensor_dtype, "halve", "x",
-                             call.inputs[0].describe(), "fp32");
+                  soma::fail(soma::error_id::tensor_dtype, "halve", "x", call.inputs[0].describe(),
+                             "fp32");
                 call.outputs[0] = {call.inputs[0].shape(), soma::DType::fp32};
               },
           .host = &halve<mistake>,
@@ -116,19 +116,20 @@ soma::Operator halving(const char* name) {
                   dx.mutable_data<float>()[i] = dy.data<float>()[i] * factor;
                 call.input_gradients[0].values = dx;
               },
-          .samples = [] {
-            soma::OperatorSamples samples;
-            for (const soma::Shape& shape : {soma::Shape{7}, soma::Shape{3, 24}})
-              samples.samples.push_back(
-                  {.name = "halve", .inputs = {{.shape = shape, .low = -9, .high = 9}}});
-            samples.reference = [](const soma::Sample&,
-                                   const std::vector<soma::ReferenceTensor>& inputs) {
-              std::vector<soma::ReferenceTensor> y{inputs[0]};
-              for (double& value : y[0].values) value /= 2;
-              return y;
-            };
-            return samples;
-          }};
+          .samples =
+              [] {
+                soma::OperatorSamples samples;
+                for (const soma::Shape& shape : {soma::Shape{7}, soma::Shape{3, 24}})
+                  samples.samples.push_back(
+                      {.name = "halve", .inputs = {{.shape = shape, .low = -9, .high = 9}}});
+                samples.reference = [](const soma::Sample&,
+                                       const std::vector<soma::ReferenceTensor>& inputs) {
+                  std::vector<soma::ReferenceTensor> y{inputs[0]};
+                  for (double& value : y[0].values) value /= 2;
+                  return y;
+                };
+                return samples;
+              }};
 }
 template <Mistake mistake>
 BetweenReport run_with(const char* name) {
@@ -142,7 +143,7 @@ BetweenReport run_with(const char* name) {
 
 }  // namespace
 
-TEST_CASE("between: 1,500 graphs of a fixed seed", "[between][fixed]") {
+TEST_CASE("between: 1,500 graphs of a fixed seed", "[between][fixed][graphs]") {
   const BetweenReport report = run_graphs(1, 1500, false);
   INFO(report);
   CHECK(report.passed());
@@ -150,8 +151,8 @@ TEST_CASE("between: 1,500 graphs of a fixed seed", "[between][fixed]") {
   CHECK(report.refused < 30);
 }
 
-TEST_CASE("between: 200 graphs of a fixed seed on a core", "[between][fixed]") {
-  const BetweenReport report = run_graphs(2, 200, true);
+TEST_CASE("between: 400 graphs of a fixed seed on a core", "[between][fixed][cores]") {
+  const BetweenReport report = run_graphs(2, 400, true);
   INFO(report);
   CHECK(report.passed());
 }

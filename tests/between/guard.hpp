@@ -1,13 +1,13 @@
 // What programs of a generator may do to the process that runs them: end it, or hang.
 #pragma once
 
+#include <unistd.h>
 #include <csignal>
-#include <cstdio>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <string>
-#include <unistd.h>
 
 namespace soma_test {
 

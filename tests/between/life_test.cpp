@@ -13,8 +13,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -49,11 +51,9 @@ struct Living {
   // Bits of the result, and of all gradients.
   std::vector<std::byte> look() {
     for (const soma::Parameter& parameter : parameters) parameter.var.clear_gradient();
-    soma::Tape tape(context, {.training = false,
-                              .activations = state.activations(),
-                              .precision = &state});
-    const soma::Var y =
-        model.layers(tape, tape.constant(soma_test::inputs_of(context, model, 5)));
+    soma::Tape tape(context,
+                    {.training = false, .activations = state.activations(), .precision = &state});
+    const soma::Var y = model.layers(tape, tape.constant(soma_test::inputs_of(context, model, 5)));
     std::vector<std::byte> bits;
     const auto keep = [&](const soma::Tensor& tensor) {
       const soma::Tensor plain = contiguous(context, tensor);
@@ -65,22 +65,40 @@ struct Living {
     tape.backward(loss);
     for (const soma::Parameter& parameter : parameters)
       if (parameter.var.gradient().defined())
-        keep(context.built_in().to_dense(context, parameter.var.gradient(),
-                                         parameter.var.shape()));
+        keep(context.built_in().to_dense(context, parameter.var.gradient(), parameter.var.shape()));
     return bits;
   }
 
-  void step(soma::optim::Optimizer& optimizer, std::uint32_t number) {
+  void differentiate(std::uint32_t number) {
     for (const soma::Parameter& parameter : parameters) parameter.var.clear_gradient();
-    soma::Tape tape(context, {.seed = 7,
-                              .step = number,
-                              .activations = state.activations(),
-                              .precision = &state});
+    soma::Tape tape(
+        context,
+        {.seed = 7, .step = number, .activations = state.activations(), .precision = &state});
     const soma::Var x = tape.constant(soma_test::inputs_of(context, model, 6));
     const soma::Var labels = tape.constant(soma_test::classes_of(context, model, 6));
     tape.backward(cross_entropy(tape, model.layers(tape, x), labels));
-    optimizer.step({.rate = 0.05f});
   }
+
+  // The same gradients as views: turned round, or every other element of a longer tensor.
+  void gradients_as_views() {
+    for (const soma::Parameter& parameter : parameters) {
+      soma::Gradient gradient = parameter.var.gradient();
+      if (!gradient.defined() || gradient.sparse() || gradient.values.rank() == 0) continue;
+      const soma::Tensor& values = gradient.values;
+      const soma::Shape& shape = values.shape();
+      const std::size_t last = shape.rank() - 1;
+      const soma::Shape wider = last == 0 ? shape.with(0, 2 * shape[0]) : shape.exchanged(0, last);
+      const soma::Tensor all = soma::Tensor::empty(context, wider, values.dtype());
+      const soma::Tensor view =
+          last == 0 ? all.slice(0, 0, soma::to_end, 2) : all.transpose(0, last);
+      copy(values, view);
+      gradient.values = view;
+      parameter.var.set_gradient(std::move(gradient));
+    }
+  }
+
+  // The weights of another one, and its gradients as row-major tensors.
+  void take(const Living& other);
 
   soma::Context context;
   soma_test::RandomModel model;
@@ -97,11 +115,36 @@ soma::Tensor copied(soma::Context& context, const soma::Tensor& from) {
   return to;
 }
 
+void Living::take(const Living& other) {
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const soma::Var& from = other.parameters[i].var;
+    parameters[i].var.set_value(copied(context, from.value()));
+    soma::Gradient gradient = from.gradient();
+    if (!gradient.defined()) continue;
+    gradient.values = copied(context, gradient.values);
+    if (gradient.sparse()) gradient.rows = copied(context, gradient.rows);
+    parameters[i].var.set_gradient(std::move(gradient));
+  }
+}
+
+// The weights after a step.
+std::vector<std::byte> weights_after(Living& living, soma::optim::Optimizer& optimizer) {
+  optimizer.step({.rate = 0.05f});
+  std::vector<std::byte> bits;
+  for (const soma::Parameter& parameter : living.parameters) {
+    const soma::Tensor& value = parameter.var.value();
+    const soma::Tensor plain = contiguous(living.context, value);
+    bits.insert(bits.end(), plain.raw(), plain.raw() + plain.bytes());
+  }
+  return bits;
+}
+
 void run_life(const Lines& lines, Verdict& verdict) {
   const soma::Precision precision = soma_test::preset(soma_test::value_in(lines, "precision", ""));
   Living living(lines, precision);
   const soma::Parameters& own = living.parameters;
   std::unique_ptr<soma::optim::Optimizer> optimizer;
+  std::string of_optimizer;  // its name
   soma::StateDict saved;
   bool on_device = false;
   std::uint32_t number = 0;
@@ -114,13 +157,25 @@ void run_life(const Lines& lines, Verdict& verdict) {
     };
     const soma::Draw draw{.seed = number, .stream = 5};
     if (words[1] == "step") {
+      constexpr const char* names[] = {"adamw",   "sgd",     "lamb", "adafactor",
+                                       "rmsprop", "adagrad", "adam"};
       if (optimizer == nullptr) {
-        if (number % 2 == 0)
-          optimizer = std::make_unique<soma::optim::Sgd>(living.context, own);
-        else
-          optimizer = std::make_unique<soma::optim::AdamW>(living.context, own);
+        of_optimizer = names[soma_test::number_in(words, 2) % std::size(names)];
+        optimizer = soma_test::optimizer_of(of_optimizer, living.context, own);
       }
-      living.step(*optimizer, number);
+      living.differentiate(number);
+      if (number % 2 != 0) living.gradients_as_views();
+      Living fresh(lines, precision);
+      fresh.take(living);
+      fresh.use_device(on_device);
+      const auto other = soma_test::optimizer_of(of_optimizer, fresh.context, fresh.parameters);
+      other->load_state(optimizer->state());
+      if (weights_after(living, *optimizer) != weights_after(fresh, *other)) {
+        verdict = {"step", "step " + std::to_string(number) + " of " + of_optimizer +
+                               " has other bits than one of a new context with these weights, "
+                               "gradients and moments"};
+        return;
+      }
     } else if (words[1] == "set_value") {
       const soma::Var& one = var(2);
       soma::Tensor value = soma::nn::uniform(living.context, one.shape(), 0.5f, draw);
@@ -165,8 +220,7 @@ void run_life(const Lines& lines, Verdict& verdict) {
     } else if (words[1] == "look") {
       const std::vector<std::byte> bits = living.look();
       Living fresh(lines, precision);
-      for (std::size_t i = 0; i < own.size(); ++i)
-        fresh.parameters[i].var.set_value(copied(fresh.context, own[i].var.value()));
+      fresh.take(living);
       fresh.use_device(on_device);
       if (bits != fresh.look()) {
         verdict = {"bits", "look " + std::to_string(number) +
@@ -226,7 +280,7 @@ std::string run_lives(std::uint64_t seed, std::uint32_t count) {
 
 }  // namespace
 
-TEST_CASE("between: 300 lives of a fixed seed", "[between][fixed]") {
+TEST_CASE("between: 300 lives of a fixed seed", "[between][fixed][lives]") {
   CHECK(run_lives(1, 300) == "");
 }
 

@@ -10,6 +10,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,8 +31,7 @@ inline std::size_t number_in(const std::vector<std::string>& words, std::size_t 
 // The value of "<key> <value>" in the lines.
 inline std::string value_in(const Lines& lines, const std::string& key, std::string value) {
   for (const std::string& line : lines)
-    if (const std::vector<std::string> words = words_of(line);
-        words.size() > 1 && words[0] == key)
+    if (const std::vector<std::string> words = words_of(line); words.size() > 1 && words[0] == key)
       value = words[1];
   return value;
 }
@@ -99,9 +100,38 @@ struct Parametrised {  // uses its parameter otherwise than a layer does
   }
 };
 
+// A layer that runs again in backward.
+template <class Layer>
+struct Again {
+  Layer layer;
+  soma::Var operator()(soma::Tape& tape, const soma::Var& x) const {
+    const soma::Var inputs[] = {x};
+    const auto run = [layer = layer](soma::Tape& inner, std::span<const soma::Var> given) {
+      return layer(inner, given[0]);
+    };
+    return recompute(tape, inputs, run);
+  }
+  void collect(soma::nn::Collector& collector) const {
+    if constexpr (requires { layer.collect(collector); }) layer.collect(collector);
+  }
+  void describe(soma::Record& record) const {
+    if constexpr (requires { layer.describe(record); }) layer.describe(record);
+  }
+};
+struct Layers : soma::nn::Sequential {
+  bool recompute = false;
+  template <class Layer>
+  void add(const std::string& name, const Layer& layer) {
+    if (recompute)
+      Sequential::add(name, Again<Layer>{layer});
+    else
+      Sequential::add(name, layer);
+  }
+};
+
 // A model, and the shape of one of its inputs.
 struct RandomModel {
-  soma::nn::Sequential layers;
+  Layers layers;
   soma::Shape input;
   std::size_t tokens = 0;  // not 0: the input is ids below this
   std::size_t classes = 2;
@@ -127,16 +157,18 @@ inline void add_layer(const soma::nn::Scope& scope, const std::vector<std::strin
     model.layers.add(name, Residual{nn::Linear(own / "linear", shape.columns(), shape.columns())});
   } else if (kind == "product") {
     need(rank < 3);
-    model.layers.add(name, Projection{nn::initial_parameter(
-                               own, Shape{shape.columns(), wide()},
-                               {nn::Initial::uniform(0.5f, own.draw("weight"))})});
+    model.layers.add(
+        name, Projection{nn::initial_parameter(own, Shape{shape.columns(), wide()},
+                                               {nn::Initial::uniform(0.5f, own.draw("weight"))})});
     shape = shape.with(rank - 1, wide());
   } else if (kind == "frozen" || kind == "shared" || kind == "unused") {
     need(rank < 3);
     const Shape square{shape.columns(), shape.columns()};
     const Use use = kind == "frozen" ? Use::frozen : kind == "shared" ? Use::shared : Use::unused;
-    model.layers.add(name, Parametrised{use, nn::initial_parameter(
-                               own, square, {nn::Initial::uniform(0.5f, own.draw("weight"))})});
+    model.layers.add(
+        name,
+        Parametrised{use, nn::initial_parameter(own, square,
+                                                {nn::Initial::uniform(0.5f, own.draw("weight"))})});
   } else if (kind == "broadcast") {  // one number for each row of time, plane or input
     const Shape one = rank == 1 ? Shape{1} : rank == 2 ? Shape{shape[0], 1} : Shape{shape[0], 1, 1};
     model.layers.add(name, Parametrised{Use::broadcast,
@@ -164,8 +196,8 @@ inline void add_layer(const soma::nn::Scope& scope, const std::vector<std::strin
     shape = shape.with(1, wide());
   } else if (kind == "conv") {
     need(rank == 3);
-    model.layers.add(name, nn::Conv2d(own, shape[0], wide(), 3,
-                                      {.setting = {.pad_height = 1, .pad_width = 1}}));
+    model.layers.add(
+        name, nn::Conv2d(own, shape[0], wide(), 3, {.setting = {.pad_height = 1, .pad_width = 1}}));
     shape = shape.with(0, wide());
   } else if (kind == "batch_norm") {
     need(rank == 3 || rank == 1);
@@ -220,9 +252,11 @@ inline void add_layer(const soma::nn::Scope& scope, const std::vector<std::strin
   }
 }
 
-inline RandomModel model_of(const soma::nn::Scope& scope, const Lines& lines) {
+inline RandomModel model_of(const soma::nn::Scope& scope, const Lines& lines,
+                            bool recompute = false) {
   using namespace soma;
   RandomModel model;
+  model.layers.recompute = recompute;
   Shape shape;
   std::size_t number = 0;
   const auto to_type = [&](bool activations) {
@@ -262,8 +296,7 @@ inline RandomModel model_of(const soma::nn::Scope& scope, const Lines& lines) {
         model.layers.add("flatten", nn::Flatten());
         shape = Shape{shape.elements()};
       }
-      model.layers.add("head", nn::Linear(scope / "head", shape[0], model.classes,
-                                          {.edge = true}));
+      model.layers.add("head", nn::Linear(scope / "head", shape[0], model.classes, {.edge = true}));
       to_type(false);
       return model;
     }
@@ -271,9 +304,22 @@ inline RandomModel model_of(const soma::nn::Scope& scope, const Lines& lines) {
   throw NoProgram{"no head"};
 }
 
+inline std::unique_ptr<soma::optim::Optimizer> optimizer_of(const std::string& name,
+                                                            soma::Context& context,
+                                                            const soma::Parameters& parameters) {
+  using namespace soma::optim;
+  if (name == "sgd") return std::make_unique<Sgd>(context, parameters);
+  if (name == "lamb")
+    return std::make_unique<Lamb>(context, std::vector<Group>{Group{.parameters = parameters}});
+  if (name == "adafactor") return std::make_unique<Adafactor>(context, parameters);
+  if (name == "rmsprop") return std::make_unique<RmsProp>(context, parameters);
+  if (name == "adagrad") return std::make_unique<Adagrad>(context, parameters);
+  if (name == "adam") return std::make_unique<Adam>(context, parameters);
+  return std::make_unique<AdamW>(context, parameters);
+}
+
 // `count` inputs that differ, and a class of each.
-inline soma::Tensor inputs_of(soma::Context& context, const RandomModel& model,
-                              std::size_t count) {
+inline soma::Tensor inputs_of(soma::Context& context, const RandomModel& model, std::size_t count) {
   std::vector<std::size_t> sizes(model.input.begin(), model.input.end());
   sizes.insert(sizes.begin(), count);
   const soma::Shape shape(sizes);
@@ -304,8 +350,8 @@ inline Lines random_layers(soma::DrawSequence& draws) {
   const std::uint32_t kind = draws.below(4);  // rows, sequence, images, tokens
   if (kind == 0) lines.push_back("input rows" + size());
   if (kind == 1) lines.push_back("input sequence" + size() + size());
-  if (kind == 2) lines.push_back("input images " + std::to_string(1 + draws.below(3)) + size() +
-                                 size());
+  if (kind == 2)
+    lines.push_back("input images " + std::to_string(1 + draws.below(3)) + size() + size());
   if (kind == 3) lines.push_back("input tokens 11" + size());
   bool plane = kind == 2, time = kind == 1 || kind == 3;
   for (std::uint32_t i = 1 + draws.below(4); i-- > 0;) {
@@ -325,21 +371,19 @@ inline Lines random_layers(soma::DrawSequence& draws) {
       if (which == 6) lines.push_back("layer mean");
       plane = which < 5;
     } else if (time) {
-      constexpr const char* layers[] = {"gru",  "lstm", "linear", "norm",    "along_time",
-                                        "turn", "tanh", "mean",   "flatten", "max_time",
-                                        "softmax_time", "residual", "product"};
+      constexpr const char* layers[] = {
+          "gru",  "lstm",    "linear",   "norm",         "along_time", "turn",   "tanh",
+          "mean", "flatten", "max_time", "softmax_time", "residual",   "product"};
       const std::string which = layers[draws.below(13)];
       const bool wide = which == "gru" || which == "lstm" || which == "linear" ||
                         which == "along_time" || which == "product";
       lines.push_back("layer " + which + (wide ? size() : ""));
       time = which != "mean" && which != "flatten" && which != "max_time";
     } else {
-      constexpr const char* layers[] = {"linear", "norm",     "rms",    "tanh",
-                                        "relu",   "residual", "linear", "product",
-                                        "drop_number"};
+      constexpr const char* layers[] = {"linear",   "norm",   "rms",     "tanh",       "relu",
+                                        "residual", "linear", "product", "drop_number"};
       const std::string which = layers[draws.below(9)];
-      lines.push_back("layer " + which +
-                      (which == "linear" || which == "product" ? size() : ""));
+      lines.push_back("layer " + which + (which == "linear" || which == "product" ? size() : ""));
     }
   }
   lines.push_back("head " + std::to_string(2 + draws.below(3)));

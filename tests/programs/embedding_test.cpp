@@ -54,8 +54,8 @@ TEST_CASE("gradients add up on the device to the host's bits", "[unit][programs]
     CHECK(bits(context, host) == bits(context, device));
     CHECK(bits(context, host) != bits(context, total));
   };
-  for (const Shape& shape : {Shape{}, Shape{5}, Shape{129, 37}, Shape{300, 1000}, Shape{2, 3, 5},
-                             Shape{2, 3, 1, 2, 5}})
+  for (const Shape& shape :
+       {Shape{}, Shape{5}, Shape{129, 37}, Shape{300, 1000}, Shape{2, 3, 5}, Shape{2, 3, 1, 2, 5}})
     both(ops::accumulate, soma_test::random_tensor(context, shape, "total"),
          {soma_test::random_tensor(context, shape, "more")});
   for (const std::size_t columns : {std::size_t{3}, std::size_t{2100}}) {

@@ -36,10 +36,10 @@
 namespace SOMA_NAMESPACE::testing {
 
 struct BetweenFailure {
-  std::string kind;      // "results", "gradients", "bits threads3", "late tensor.dtype", ...
-  std::string what;      // in words
-  std::string program;   // made small: a text for Between::replay()
-  std::string found_in;  // the text of the program that was generated
+  std::string kind;       // "results", "gradients", "bits threads3", "late tensor.dtype", ...
+  std::string what;       // in words
+  std::string program;    // made small: a text for Between::replay()
+  std::string found_in;   // the text of the program that was generated
   std::size_t calls = 0;  // of the small program
 
   // A test case (Catch2) that replays the small program.

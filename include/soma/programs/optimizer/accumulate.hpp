@@ -43,8 +43,7 @@ inline void accumulate_rows(Core& core, const OperatorCall& call) {
   const std::size_t columns = count == 0 ? 0 : total.elements() / total.size(0);
   if (columns == 0) return;
   const Tensor values = row_major(core, call.inputs[1]);
-  const HbmView from = flat_view(values).as_rows(columns),
-                to = flat_target(total).as_rows(columns);
+  const HbmView from = flat_view(values).as_rows(columns), to = flat_target(total).as_rows(columns);
   NumberColumns rows(core, positions);
   Pair tiles(core, values.dtype(), (std::min)(count, lanes), (std::min)(columns, piece));
   for_pieces(count, lanes, [&](std::size_t row, std::size_t height) {

@@ -32,8 +32,8 @@ class Checks {
  public:
   using Place = std::function<void(const std::function<void(Context&)>&)>;
 
-  Checks(const TargetList& targets, const ContextOptions& options,
-         const OperatorRegistry& registry, const OperatorBook& book);
+  Checks(const TargetList& targets, const ContextOptions& options, const OperatorRegistry& registry,
+         const OperatorBook& book);
   ~Checks();
   Checks(const Checks&) = delete;
   Checks& operator=(const Checks&) = delete;

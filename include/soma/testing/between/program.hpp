@@ -38,8 +38,8 @@ struct Leaf {
   bool parameter = false;
   double low = -1, high = 1;
   std::uint32_t draw = 0;
-  std::vector<double> values{};         // if not empty, in place of drawn ones
-  std::vector<std::size_t> lengths{};   // of its sequences; empty: none
+  std::vector<double> values{};        // if not empty, in place of drawn ones
+  std::vector<std::size_t> lengths{};  // of its sequences; empty: none
 };
 
 // A leaf, a result of a call, or nothing.

@@ -23,12 +23,12 @@ Bits bits_of(Context& context, const Tensor& tensor);
 ReferenceTensor values_of(const Bits& bits);
 
 struct Outcome {
-  std::vector<std::vector<Bits>> results{};             // of each call
-  std::vector<std::vector<std::size_t>> lengths{};      // of the sequences that each call got
-  std::vector<Bits> gradients{};                        // of each leaf; no bytes: none
-  std::string refused{};                                // the id of the error that it ended in
+  std::vector<std::vector<Bits>> results{};         // of each call
+  std::vector<std::vector<std::size_t>> lengths{};  // of the sequences that each call got
+  std::vector<Bits> gradients{};                    // of each leaf; no bytes: none
+  std::string refused{};                            // the id of the error that it ended in
   std::string message{};
-  bool late = false;                                    // the error came from backward
+  bool late = false;  // the error came from backward
 
   bool same(const Outcome& other) const;
   // The first difference in words; empty: none.

@@ -42,9 +42,8 @@ SOMA_INLINE bool BetweenReport::passed() const { return failures.empty(); }
 
 SOMA_INLINE std::string to_string(const BetweenReport& report) {
   std::string text = std::to_string(report.programs) + " programs, " +
-                     std::to_string(report.refused) + " refused, " +
-                     std::to_string(report.checks) + " checks, " +
-                     std::to_string(report.failures.size()) + " failures\n";
+                     std::to_string(report.refused) + " refused, " + std::to_string(report.checks) +
+                     " checks, " + std::to_string(report.failures.size()) + " failures\n";
   for (const BetweenFailure& failure : report.failures)
     text += "\n" + failure.kind + ": " + failure.what + "\n" + failure.program + "found in:\n" +
             failure.found_in + "\n" + failure.test();
@@ -52,8 +51,7 @@ SOMA_INLINE std::string to_string(const BetweenReport& report) {
 }
 
 struct Between::State {
-  State(const TargetList& targets, const ContextOptions& options,
-        const OperatorRegistry& registry)
+  State(const TargetList& targets, const ContextOptions& options, const OperatorRegistry& registry)
       : book(registry), checks(targets, options, registry, book) {}
 
   void one(const detail::Program& program, BetweenReport& report) {
@@ -120,7 +118,7 @@ SOMA_INLINE std::string Between::text(std::uint64_t seed, std::size_t program) {
 }
 
 SOMA_INLINE std::vector<std::string> Between::missing_pairs(std::uint64_t seed,
-                                                             std::size_t programs) {
+                                                            std::size_t programs) {
   const std::span<const detail::Entry> entries = state_->book.entries();
   std::map<std::string, std::set<std::string>> readers;
   std::map<std::string, std::uint32_t> ranks;  // of results

@@ -161,35 +161,42 @@ SOMA_INLINE std::vector<Entry> composed_functions() {
     entry.samples.reference = reference;
     entries.push_back(std::move(entry));
   };
-  add("tape::detach", &same_reference, +[](Tape& tape, Inputs inputs, const Attributes&) {
-    return tape.detach(inputs[0]);
-  });
+  add(
+      "tape::detach", &same_reference,
+      +[](Tape& tape, Inputs inputs, const Attributes&) { return tape.detach(inputs[0]); });
   entries.back().differentiable = false;
-  add("tape::softmax", &softmax_over_reference<false>,
+  add(
+      "tape::softmax", &softmax_over_reference<false>,
       +[](Tape& tape, Inputs inputs, const Attributes& attributes) {
         return softmax(tape, inputs[0], dimension_in(attributes));
       });
-  add("tape::log_softmax", &softmax_over_reference<true>,
+  add(
+      "tape::log_softmax", &softmax_over_reference<true>,
       +[](Tape& tape, Inputs inputs, const Attributes& attributes) {
         return log_softmax(tape, inputs[0], dimension_in(attributes));
       });
-  add("tape::index_select", &index_select_reference,
+  add(
+      "tape::index_select", &index_select_reference,
       +[](Tape& tape, Inputs inputs, const Attributes& attributes) {
         return index_select(tape, inputs[0], dimension_in(attributes), inputs[1]);
       });
-  add("tape::max", &extreme_reference<false>,
+  add(
+      "tape::max", &extreme_reference<false>,
       +[](Tape& tape, Inputs inputs, const Attributes& attributes) {
         return max(tape, inputs[0], dimension_in(attributes)).values;
       });
-  add("tape::min", &extreme_reference<true>,
+  add(
+      "tape::min", &extreme_reference<true>,
       +[](Tape& tape, Inputs inputs, const Attributes& attributes) {
         return min(tape, inputs[0], dimension_in(attributes)).values;
       });
-  add("tape::stack", &stack_reference,
+  add(
+      "tape::stack", &stack_reference,
       +[](Tape& tape, Inputs inputs, const Attributes& attributes) {
         return stack(tape, inputs, dimension_in(attributes));
       });
-  add("tape::kl_div_batch_mean", &batch_mean_reference,
+  add(
+      "tape::kl_div_batch_mean", &batch_mean_reference,
       +[](Tape& tape, Inputs inputs, const Attributes&) {
         return kl_div_batch_mean(tape, inputs[0], inputs[1]);
       });

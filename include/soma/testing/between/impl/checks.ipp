@@ -27,12 +27,12 @@ class FilledMemory {
  public:
   explicit FilledMemory(int byte) : byte_(byte) {}
   void* allocate(std::size_t bytes, std::size_t alignment) {
-    void* block = ::operator new(bytes, std::align_val_t{alignment});
+    void* block = ::operator new (bytes, std::align_val_t{alignment});
     std::memset(block, byte_, bytes);
     return block;
   }
   void deallocate(void* block, std::size_t bytes, std::size_t alignment) {
-    ::operator delete(block, bytes, std::align_val_t{alignment});
+    ::operator delete (block, bytes, std::align_val_t{alignment});
   }
 
  private:
@@ -71,8 +71,7 @@ SOMA_INLINE Context& Checks::context(const std::string& name, ContextOptions opt
 }
 
 SOMA_INLINE Made Checks::make(std::uint64_t seed, std::size_t number) {
-  return Maker(context("plain", options_), book_, names_, seed,
-               static_cast<std::uint32_t>(number))
+  return Maker(context("plain", options_), book_, names_, seed, static_cast<std::uint32_t>(number))
       .make();
 }
 

@@ -25,8 +25,8 @@ SOMA_INLINE ReferenceTensor leaf_values(const Leaf& leaf) {
     if (!leaf.values.empty()) {
       value = leaf.values[i % leaf.values.size()];
     } else {
-      const double share = random_word({.seed = 2024, .stream = leaf.draw, .index = places[i]}) *
-                           0x1p-32;
+      const double share =
+          random_word({.seed = 2024, .stream = leaf.draw, .index = places[i]}) * 0x1p-32;
       value = is_floating(leaf.dtype) ? low + (high - low) * share
                                       : low + std::floor((high - low + 1) * share);
     }
@@ -81,9 +81,9 @@ SOMA_INLINE void Maker::add_views(Leaf& leaf, bool read_only) {
     const std::size_t rank = shape.rank();
     ViewStep step;
     Shape before = shape;
-    step.kind = choice_.of({ViewStep::Kind::transpose, ViewStep::Kind::slice,
-                            ViewStep::Kind::select, ViewStep::Kind::slice,
-                            ViewStep::Kind::reshape, ViewStep::Kind::broadcast});
+    step.kind =
+        choice_.of({ViewStep::Kind::transpose, ViewStep::Kind::slice, ViewStep::Kind::select,
+                    ViewStep::Kind::slice, ViewStep::Kind::reshape, ViewStep::Kind::broadcast});
     const std::size_t d = choice_.below(rank);
     std::vector<std::size_t> sizes(shape.begin(), shape.end());
     switch (step.kind) {
@@ -278,12 +278,11 @@ SOMA_INLINE bool Maker::finish(const Entry& entry, Call call) {
   for (std::size_t i = 0; i < outputs.size() && i < types.size(); ++i) {
     const bool rows_stay = !lengths.empty() && outputs[i].shape.rank() > 0 &&
                            outputs[i].shape[0] == rows && entry.op != nullptr;
-    known_.push_back(
-        {.ref = {.kind = Ref::Kind::call, .index = program_.calls.size(), .output = i},
-         .dtype = types[i],
-         .gradient = gradient && entry.differentiable && is_floating(types[i]),
-         .lengths = rows_stay ? lengths : std::vector<std::size_t>(),
-         .value = std::move(outputs[i])});
+    known_.push_back({.ref = {.kind = Ref::Kind::call, .index = program_.calls.size(), .output = i},
+                      .dtype = types[i],
+                      .gradient = gradient && entry.differentiable && is_floating(types[i]),
+                      .lengths = rows_stay ? lengths : std::vector<std::size_t>(),
+                      .value = std::move(outputs[i])});
   }
   program_.calls.push_back(std::move(call));
   return true;
@@ -329,10 +328,10 @@ SOMA_INLINE bool Maker::add_call(const Entry& entry, const Known& of) {
   call.attributes = entry.samples.samples[0].attributes;
   if (is_floating(x.dtype) && !mixed_) type_ = x.dtype;
   const Rule rule = rule_of(entry.name);
-  const bool fits = rule != nullptr ? (ranks_of(entry.name) >> x.shape().rank() & 1) != 0 &&
-                                          (is_floating(x.dtype) || entry.name == "cast") &&
-                                          rule(*this, x, call)
-                                    : by_samples(entry, x, call);
+  const bool fits = rule != nullptr
+                        ? (ranks_of(entry.name) >> x.shape().rank() & 1) != 0 &&
+                              (is_floating(x.dtype) || entry.name == "cast") && rule(*this, x, call)
+                        : by_samples(entry, x, call);
   if (fits && finish(entry, std::move(call))) return true;
   program_.leaves.resize(leaves);
   known_ = before;

@@ -89,10 +89,9 @@ SOMA_INLINE void set_field(const Field& field, const std::string& text) {
     return field.bytes == 4 ? set(static_cast<float>(value)) : set(value);
   }
   const char* digits = text.c_str();
-  const std::uint64_t value =
-      field.kind == Field::Kind::signed_integer
-          ? static_cast<std::uint64_t>(std::strtoll(digits, nullptr, 10))
-          : std::strtoull(digits, nullptr, 10);
+  const std::uint64_t value = field.kind == Field::Kind::signed_integer
+                                  ? static_cast<std::uint64_t>(std::strtoll(digits, nullptr, 10))
+                                  : std::strtoull(digits, nullptr, 10);
   switch (field.bytes) {
     case 1:
       return set(static_cast<std::uint8_t>(value));
@@ -402,8 +401,8 @@ SOMA_INLINE void check_program(const Program& program) {
       if ((ref.kind == Ref::Kind::leaf && ref.index >= program.leaves.size()) ||
           (ref.kind == Ref::Kind::call && ref.index >= i))
         refuse("call n" + std::to_string(i), to_string(ref));
-  if (program.result.kind == Ref::Kind::leaf || (program.result.kind == Ref::Kind::call &&
-                                                 program.result.index >= program.calls.size()))
+  if (program.result.kind == Ref::Kind::leaf ||
+      (program.result.kind == Ref::Kind::call && program.result.index >= program.calls.size()))
     refuse("gradient", to_string(program.result));
 }
 
@@ -434,8 +433,7 @@ SOMA_INLINE std::vector<std::size_t> places_of(const Leaf& leaf) {
       std::size_t before = 0;  // the same element, before the step
       if (step.kind == ViewStep::Kind::transpose) std::swap(at[step.a], at[step.b]);
       if (step.kind == ViewStep::Kind::slice) at[step.a] = step.b + at[step.a] * step.d;
-      for (std::size_t d = 0, e = 0; d < shape.rank(); ++d)
-        switch (step.kind) {
+      for (std::size_t d = 0, e = 0; d < shape.rank(); ++d) switch (step.kind) {
           case ViewStep::Kind::select:
             before += (d == step.a ? step.b : at[e++]) * strides[d];
             break;

@@ -54,9 +54,9 @@ class Reducer {
       : checks_(checks),
         program_(std::move(program)),
         kind_(kind),
-        end_(std::chrono::steady_clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                                    std::chrono::duration<double>(
-                                                        reduction_seconds))) {}
+        end_(std::chrono::steady_clock::now() +
+             std::chrono::duration_cast<Clock::duration>(
+                 std::chrono::duration<double>(reduction_seconds))) {}
 
   Program run() {
     places();

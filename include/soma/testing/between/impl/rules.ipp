@@ -59,8 +59,8 @@ SOMA_INLINE Shape narrower(Maker& maker, const Shape& shape) {
 SOMA_INLINE bool binary_rule(Maker& maker, const Known& x, Call& call) {
   const bool division = call.name == "divide";
   const Shape shape = maker.choice().chance(50) ? x.shape() : narrower(maker, x.shape());
-  const Ref other = division || maker.choice().chance(40) ? maker.leaf(shape, 0.5, 2)
-                                                          : maker.like(shape);
+  const Ref other =
+      division || maker.choice().chance(40) ? maker.leaf(shape, 0.5, 2) : maker.like(shape);
   const bool turned = !division && maker.choice().chance(40);
   call.inputs = turned ? std::vector{other, call.inputs[0]} : std::vector{call.inputs[0], other};
   return true;
@@ -117,8 +117,8 @@ SOMA_INLINE bool slice_rule(Maker& maker, const Known& x, Call& call) {
   const std::size_t d = maker.choice().below(x.shape().rank()), size = x.shape()[d];
   const std::size_t begin = maker.choice().below(size == 0 ? 1 : size);
   const std::size_t end = begin + maker.choice().below(size - begin + 1);
-  call.attributes = SliceSetting{d, begin, maker.choice().chance(40) ? to_end : end,
-                                 1 + maker.choice().below(3)};
+  call.attributes =
+      SliceSetting{d, begin, maker.choice().chance(40) ? to_end : end, 1 + maker.choice().below(3)};
   return true;
 }
 
@@ -188,8 +188,8 @@ SOMA_INLINE bool over_rule(Maker& maker, const Known& x, Call& call) {
 
 SOMA_INLINE bool top_k_rule(Maker& maker, const Known& x, Call& call) {
   const std::size_t d = maker.choice().below(x.shape().rank()), size = x.shape()[d];
-  call.attributes = TopKSetting{d, size == 0 ? 0 : 1 + maker.choice().below(size),
-                                maker.choice().chance(50)};
+  call.attributes =
+      TopKSetting{d, size == 0 ? 0 : 1 + maker.choice().below(size), maker.choice().chance(50)};
   // Where equal elements change places, results have no derivative.
   std::size_t inner = 1;
   for (std::size_t i = d + 1; i < x.shape().rank(); ++i) inner *= x.shape()[i];
@@ -202,11 +202,11 @@ SOMA_INLINE bool top_k_rule(Maker& maker, const Known& x, Call& call) {
 }
 
 SOMA_INLINE bool where_rule(Maker& maker, const Known& x, Call& call) {
-  const Ref condition = maker.whole_numbers(
-      maker.choice().chance(50) ? x.shape() : narrower(maker, x.shape()),
-      maker.choice().of({DType::uint8, DType::boolean, DType::int8}), 0, 1);
-  const Ref other = maker.choice().chance(50) ? maker.like(x.shape())
-                                              : maker.leaf(narrower(maker, x.shape()));
+  const Ref condition =
+      maker.whole_numbers(maker.choice().chance(50) ? x.shape() : narrower(maker, x.shape()),
+                          maker.choice().of({DType::uint8, DType::boolean, DType::int8}), 0, 1);
+  const Ref other =
+      maker.choice().chance(50) ? maker.like(x.shape()) : maker.leaf(narrower(maker, x.shape()));
   const bool turned = maker.choice().chance(50);
   call.inputs = {condition, turned ? other : call.inputs[0], turned ? call.inputs[0] : other};
   return true;
@@ -250,9 +250,9 @@ SOMA_INLINE bool linear_rule(Maker& maker, const Known& x, Call& call) {
   const std::size_t k = x.shape().columns(), n = maker.size();
   if (n * k > most_elements || x.shape().rows() * n > most_elements) return false;
   LinearSetting setting;
-  setting.activation = maker.choice().of({Activation::none, Activation::none, Activation::gelu,
-                                          Activation::relu, Activation::tanh,
-                                          Activation::gelu_tanh});
+  setting.activation =
+      maker.choice().of({Activation::none, Activation::none, Activation::gelu, Activation::relu,
+                         Activation::tanh, Activation::gelu_tanh});
   if (maker.choice().chance(15)) setting.dropout = dropout_in(maker);
   call.attributes = setting;
   const Shape y = x.shape().with(x.shape().rank() - 1, n);
@@ -304,8 +304,7 @@ SOMA_INLINE bool convolution_transpose_rule(Maker& maker, const Known& x, Call& 
   if (2 * setting.steps.pad_height >= height || 2 * setting.steps.pad_width >= width) return false;
   if (shape[1] == 0 || shape[2] == 0 || shape[3] == 0) return false;
   call.attributes = setting;
-  call.inputs.push_back(
-      maker.leaf(Shape{shape[1], 1 + maker.choice().below(3), height, width}));
+  call.inputs.push_back(maker.leaf(Shape{shape[1], 1 + maker.choice().below(3), height, width}));
   return true;
 }
 
@@ -335,8 +334,8 @@ SOMA_INLINE bool embedding_rule(Maker& maker, const Known& x, Call& call) {
   const Shape ids = maker.shape(maker.choice().below(3));
   if (ids.elements() * x.shape()[1] > most_elements) return false;
   call.attributes = EmbeddingSetting{maker.choice().chance(50)};
-  call.inputs.push_back(maker.whole_numbers(ids, maker.choice().of({DType::int32, DType::int64}),
-                                            0, static_cast<double>(x.shape()[0]) - 1));
+  call.inputs.push_back(maker.whole_numbers(ids, maker.choice().of({DType::int32, DType::int64}), 0,
+                                            static_cast<double>(x.shape()[0]) - 1));
   return true;
 }
 
@@ -359,11 +358,10 @@ SOMA_INLINE bool label_loss_rule(Maker& maker, const Known& x, Call& call) {
 SOMA_INLINE bool element_loss_rule(Maker& maker, const Known& x, Call& call) {
   if (x.shape().elements() == 0 || maker.greatest(x) > 100) return false;
   ElementLossSetting setting;
-  setting.loss = maker.choice().of({ElementLoss::squared_error,
-                                    ElementLoss::binary_cross_entropy_logits,
-                                    ElementLoss::absolute_error, ElementLoss::huber,
-                                    ElementLoss::smooth_absolute, ElementLoss::hinge,
-                                    ElementLoss::divergence});
+  setting.loss = maker.choice().of(
+      {ElementLoss::squared_error, ElementLoss::binary_cross_entropy_logits,
+       ElementLoss::absolute_error, ElementLoss::huber, ElementLoss::smooth_absolute,
+       ElementLoss::hinge, ElementLoss::divergence});
   setting.reduction =
       maker.choice().of({LossReduction::mean, LossReduction::sum, LossReduction::none});
   setting.parameter = maker.choice().of({0.5f, 1.0f});

@@ -69,8 +69,7 @@ SOMA_INLINE Tensor leaf_tensor(Context& context, const Leaf& leaf, bool row_majo
       store(data + i * width, leaf.dtype, values.values[i]);
     return base;
   }
-  const double other =
-      is_floating(leaf.dtype) ? std::numeric_limits<double>::quiet_NaN() : 1;
+  const double other = is_floating(leaf.dtype) ? std::numeric_limits<double>::quiet_NaN() : 1;
   for (std::size_t i = 0; i < base.elements(); ++i) store(data + i * width, leaf.dtype, other);
   const std::vector<std::size_t> places = places_of(leaf);
   for (std::size_t i = 0; i < places.size(); ++i)
@@ -108,8 +107,7 @@ struct Running {
       std::vector<std::size_t> lengths;
       for (const Ref& ref : call.inputs) inputs.push_back(var(ref));
       if (!call.lengths.empty())
-        inputs[0] =
-            tape.with_sequences(inputs[0], Sequences::from_lengths(context, call.lengths));
+        inputs[0] = tape.with_sequences(inputs[0], Sequences::from_lengths(context, call.lengths));
       for (Var& input : inputs) {
         if (!input.defined() || !input.sequences().defined() || !lengths.empty()) continue;
         const Sequences sequences = input.sequences();
@@ -170,13 +168,13 @@ SOMA_INLINE void run_parts(Context& context, const OperatorBook& book, const Pro
   for (const Var& leaf : leaves) {
     outcome.gradients.emplace_back();
     if (!leaf.requires_gradient() || !leaf.gradient().defined()) continue;
-    outcome.gradients.back() = bits_of(
-        context, context.built_in().to_dense(context, leaf.gradient(), leaf.shape()));
+    outcome.gradients.back() =
+        bits_of(context, context.built_in().to_dense(context, leaf.gradient(), leaf.shape()));
   }
 }
 
-SOMA_INLINE Outcome run_program(Context& context, const OperatorBook& book,
-                                const Program& program, const RunChoices& choices) {
+SOMA_INLINE Outcome run_program(Context& context, const OperatorBook& book, const Program& program,
+                                const RunChoices& choices) {
   Outcome outcome;
 #if SOMA_HAS_EXCEPTIONS
   try {

@@ -18,9 +18,9 @@
 
 namespace SOMA_NAMESPACE::testing::detail {
 
-inline constexpr double fp32_error = 2e-5;   // of the largest element
-inline constexpr std::uint32_t noises = 2;   // runs that measure how far roundings carry
-inline constexpr double step_size = 0x1p-16; // of differences
+inline constexpr double fp32_error = 2e-5;    // of the largest element
+inline constexpr std::uint32_t noises = 2;    // runs that measure how far roundings carry
+inline constexpr double step_size = 0x1p-16;  // of differences
 
 SOMA_INLINE Truth::Truth(const OperatorBook& book, const Program& program, const Outcome& run)
     : book_(book), program_(program), run_(run), needed_(program.calls.size(), false) {
@@ -51,10 +51,10 @@ SOMA_INLINE void Truth::move(ReferenceTensor& tensor, DType dtype, std::uint32_t
   const double unit = rounding_of(dtype);
   const double least = std::ldexp(1.0, -format.bias - format.mantissa_bits);
   for (std::size_t i = 0; i < tensor.values.size(); ++i) {
-    const bool up = (random_word({.seed = 9, .stream = noise, .step = static_cast<std::uint32_t>(
-                                                                  which),
-                                  .index = i}) &
-                     1u) != 0;
+    const bool up =
+        (random_word(
+             {.seed = 9, .stream = noise, .step = static_cast<std::uint32_t>(which), .index = i}) &
+         1u) != 0;
     const double by = (std::max)(std::fabs(tensor.values[i]) * unit, least);
     tensor.values[i] *= 1 + (up ? unit : -unit);
     if (by == least) tensor.values[i] += up ? least : -least;
@@ -70,8 +70,8 @@ SOMA_INLINE std::vector<ReferenceTensor> Truth::call(std::size_t which,
                          ? ReferenceTensor{.shape = {}, .values = {}, .defined = false}
                      : ref.kind == Ref::Kind::leaf ? leaves[ref.index]
                                                    : before[ref.index][ref.output]);
-  std::vector<ReferenceTensor> results = entries_[which]->reference(
-      program_.calls[which].attributes, run_.lengths[which], inputs);
+  std::vector<ReferenceTensor> results =
+      entries_[which]->reference(program_.calls[which].attributes, run_.lengths[which], inputs);
   if (results.size() > run_.results[which].size()) results.resize(run_.results[which].size());
   return results;
 }
@@ -134,9 +134,9 @@ SOMA_INLINE std::string Truth::results(double units) {
         for (const Values& other : moved)
           own = (std::max)(own, std::fabs(other[i][j].values[e] - wanted[e]));
         // A sum that differs in its last bit may be rounded to the other neighbour.
-        const double limit =
-            units * (fp32_error * greatest + 16 * own + 4 * carried) +
-            2 * rounding_of(run_.results[i][j].dtype) * std::fabs(wanted[e]) + 1e-6;
+        const double limit = units * (fp32_error * greatest + 16 * own + 4 * carried) +
+                             2 * rounding_of(run_.results[i][j].dtype) * std::fabs(wanted[e]) +
+                             1e-6;
         if (!(std::fabs(given.values[e] - wanted[e]) <= limit))
           return name + " of " + program_.calls[i].name + ": element " + std::to_string(e) +
                  " is " + std::to_string(given.values[e]) + ", wanted " +
@@ -178,15 +178,14 @@ SOMA_INLINE std::string Truth::direction(std::size_t leaf, const std::vector<dou
     size += given.values[i] * given.values[i];
   }
   for (std::uint32_t noise = 1; noise <= noises; ++noise)
-    carried = (std::max)(
-        carried, std::fabs((at(h / 2, noise) - at(-h / 2, noise)) / h - wanted));
+    carried = (std::max)(carried, std::fabs((at(h / 2, noise) - at(-h / 2, noise)) / h - wanted));
   // Differences of numbers of the size of the loss are known to 2^-52 of it.
   const double least = std::fabs(middle) * 0x1p-48 / h;
   // Moves of several calls may cancel, the gradient's own roundings do not have to. Parts that
   // cancel inside of a call, as in norms and softmax, leave roundings of what the call was given.
   const double own = (std::max)(std::sqrt(size), std::fabs(wanted));
   const double limit = least + units * (fp32_error * own + 20 * carried + 4 * coarsest_ * own +
-                                (5e-6 + 4 * coarsest_) * greatest_seed_);
+                                        (5e-6 + 4 * coarsest_) * greatest_seed_);
   if (near_bend > 0.6 * bend && near_bend > limit / 8) return {};
   if (!std::isfinite(wanted) || std::fabs(sum - wanted) <= limit) return {};
   return name + " is " + std::to_string(sum) + ", wanted " + std::to_string(wanted) + " within " +
@@ -205,8 +204,10 @@ SOMA_INLINE std::string Truth::gradients(double units) {
     for (std::size_t turn = 0; turn < 3 && elements > 0; ++turn) {
       std::vector<double> along(elements);
       const auto word = [&](std::size_t at) {
-        return random_word({.seed = 11, .stream = program_.leaves[i].draw,
-                            .step = static_cast<std::uint32_t>(turn), .index = at});
+        return random_word({.seed = 11,
+                            .stream = program_.leaves[i].draw,
+                            .step = static_cast<std::uint32_t>(turn),
+                            .index = at});
       };
       std::string name = "the gradient of a" + std::to_string(i);
       if (turn < 2) {
@@ -217,8 +218,7 @@ SOMA_INLINE std::string Truth::gradients(double units) {
         for (std::size_t e = 0; e < elements; ++e) along[e] = (word(e) & 1u) != 0 ? 1 : -1;
         name += " along one direction";
       }
-      if (std::string wrong = direction(i, along, given, units, name); !wrong.empty())
-        return wrong;
+      if (std::string wrong = direction(i, along, given, units, name); !wrong.empty()) return wrong;
     }
   }
   return {};
