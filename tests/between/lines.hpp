@@ -56,6 +56,8 @@ inline constexpr NamedRefusal named_refusals[] = {
     // and pieces that mix sequences, have one micro-batch.
     {"train.options", "PipelineTrainer", "pipeline.partitions"},
     {"train.options", "PipelineTrainer", "pipeline.microbatches"},
+    // docs/neuroncore.md: a precision's type that the core does not have.
+    {"neuroncore.rule_broken", "sbuf.tile", "dtype"},
     // docs/layers.md: batch norm of one number a channel; running statistics that are not fp32.
     {"operator.value", "batch_norm", "x"},
     {"tensor.dtype", "BatchNorm", "running_mean"},
