@@ -11622,7 +11622,10 @@ SOMA_INLINE VarOutputs Tape::apply_all(const Operator& op, const Attributes& att
   if (options_.hook != nullptr) options_.hook->between();
   if (latest_ != nullptr && options_.record)
     for (const Var& input : inputs) note_use(input);
-  if (latest_ != nullptr) *latest_ = op.composite ? Replay() : Replay(applied_, outputs);
+  // Ranks add up the sums of a batch norm: all run it again, whatever sizes their parts have.
+  const bool with_others = options_.batch_sums != nullptr && &op == operators().batch_norm;
+  if (latest_ != nullptr)
+    *latest_ = op.composite || with_others ? Replay() : Replay(applied_, outputs);
   if (options_.stop_at_non_finite) check_finite(op.name, "", std::span(outputs).first(op.outputs));
   std::array<Sequences, max_outputs> places;
   if (op.batch != nullptr && asks)
