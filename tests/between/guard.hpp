@@ -17,7 +17,7 @@ inline int most_failures() {
   return wanted != nullptr ? std::atoi(wanted) : 20;
 }
 
-// The slow suite's seed: that of the day, or SOMA_BETWEEN_SEED, to run another day's programs again.
+// The slow suite's seed: that of the day, or SOMA_BETWEEN_SEED, to run another day's programs.
 inline std::uint64_t slow_seed() {
   const char* wanted = std::getenv("SOMA_BETWEEN_SEED");
   return wanted != nullptr ? std::strtoull(wanted, nullptr, 10)
