@@ -34,9 +34,8 @@ void add_core(Between& between, const std::string& name, const soma::RunOptions&
   });
 }
 
-// Ahead of time: a dry run makes the executables, and a core that may not compile runs them. It may
-// where the dry run has refused all, and for graphs that depend on numbers which a dry run does not
-// have.
+// Ahead of time: a dry run makes the executables, and another core runs them. It compiles what the
+// dry run refused, and graphs that depend on numbers which a dry run does not have.
 void add_ahead(Between& between) {
   between.add_place("core:ahead", 4, [](const std::function<void(soma::Context&)>& function) {
     auto context = soma::make_context({.threads = 1});
@@ -49,9 +48,7 @@ void add_ahead(Between& between) {
     auto core = soma::neuroncore::make_core(
         context, soma::neuroncore::trn1(),
         {.uninitialised = soma::neuroncore::Uninitialised::error, .dma_stress_seed = 3});
-    auto device = soma::neuroncore::make_device(
-        core, {.mode = soma::RunMode::lazy,
-               .compile = dry.host_reads() != 0 || dry.executables().executables().empty()});
+    auto device = soma::neuroncore::make_device(core, {.mode = soma::RunMode::lazy});
     for (const soma::Executable& executable : dry.executables().executables())
       device.executables().add(executable);
     context.set_device(&device);

@@ -180,7 +180,7 @@ Verdict check_fall(Lines lines) {
   const Trained trained = train_all(lines, Way(), nullptr, 0, false);
   if (!trained.verdict.kind.empty()) return trained.verdict;
   const double first = trained.losses.front().second, last = trained.losses.back().second;
-  if (last < first) return {};
+  if (last < first || first == 0) return {};  // 0: one class
   return {"falls", "the loss is " + std::to_string(first) + " at first and " +
                        std::to_string(last) + " after 30 steps"};
 }
