@@ -2485,8 +2485,8 @@ struct Operator {
   // True: calls have OperatorCall::batches.
   bool wants_batches = false;
 
-  // What becomes of the batch; called if an input has one. nullptr: the first output has it in the
-  // same dimension, if that dimension has the same size there.
+  // Sets the batch of the outputs; called if an input has one. nullptr: the first output has it in
+  // the same dimension, if that dimension has the same size there.
   void (*batch)(const BatchCall&) = nullptr;
   void (*shape)(const ShapeCall&) = nullptr;
   void (*host)(const OperatorCall&) = nullptr;
@@ -8818,9 +8818,6 @@ Sequences batch_of_same_dimension(const Sequences& batch, const Tensor& input,
 
 // ---- batch rules
 
-// The first output has the batch in the same dimension of the same size: the rule of operators
-// that have none.
-void batch_in_same_dimension(const BatchCall& call);
 // The first output is what inputs make by broadcasting.
 void batch_by_broadcasting(const BatchCall& call);
 // The first output has one row for each sequence.
@@ -10538,7 +10535,7 @@ class RangeCheck final : public FieldVisitor {
   }
   void leave() override { --depth_; }
 
-  // Whether 1e-45f is above 0 must not depend on the host's modes.
+  // The host's modes must not decide if 1e-45f is above 0.
   FloatEnvironment environment_;
   std::string_view operation_;
   ErrorId id_;
@@ -10958,11 +10955,6 @@ SOMA_INLINE Sequences batch_of_same_dimension(const Sequences& batch, const Tens
   const std::size_t dimension = batch.place().dimension;
   const bool same = dimension < output.rank() && output.size(dimension) == input.size(dimension);
   return same ? batch : Sequences();
-}
-
-SOMA_INLINE void batch_in_same_dimension(const BatchCall& call) {
-  const std::size_t i = call.first();
-  call.results[0] = batch_of_same_dimension(call.batches[i], call.inputs[i], call.outputs[0]);
 }
 
 SOMA_INLINE void batch_by_broadcasting(const BatchCall& call) {
@@ -14780,7 +14772,7 @@ SOMA_INLINE void fields(FieldVisitor& visitor, Group& group) {
 
 SOMA_INLINE void fields(FieldVisitor& visitor, Step& step) {
   visitor.option("rate", step.rate, NumberRange::at_least(0));
-  // Of a norm that is not finite, the factor is not either (clipping_factor()).
+  // A norm that is not finite gives a factor that is not finite (clipping_factor()).
   visitor.option("gradient_factor", step.gradient_factor, any_number);
 }
 

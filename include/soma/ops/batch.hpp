@@ -26,9 +26,6 @@ Sequences batch_of_same_dimension(const Sequences& batch, const Tensor& input,
 
 // ---- batch rules
 
-// The first output has the batch in the same dimension of the same size: the rule of operators
-// that have none.
-void batch_in_same_dimension(const BatchCall& call);
 // The first output is what inputs make by broadcasting.
 void batch_by_broadcasting(const BatchCall& call);
 // The first output has one row for each sequence.

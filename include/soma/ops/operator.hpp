@@ -231,8 +231,8 @@ struct Operator {
   // True: calls have OperatorCall::batches.
   bool wants_batches = false;
 
-  // What becomes of the batch; called if an input has one. nullptr: the first output has it in the
-  // same dimension, if that dimension has the same size there.
+  // Sets the batch of the outputs; called if an input has one. nullptr: the first output has it in
+  // the same dimension, if that dimension has the same size there.
   void (*batch)(const BatchCall&) = nullptr;
   void (*shape)(const ShapeCall&) = nullptr;
   void (*host)(const OperatorCall&) = nullptr;

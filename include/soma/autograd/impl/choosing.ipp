@@ -89,10 +89,11 @@ SOMA_INLINE Extremes one_extreme(Tape& tape, const Var& x, std::size_t dimension
   const Extremes found = top_k(tape, x, 1, dimension, smallest);
   const Shape shape = found.values.shape().without(dimension);
   Sequences batch = x.sequences();
-  if (batch.defined()) {
+  if (batch.defined() && batch.place().dimension == dimension) batch = {};
+  if (batch.defined() && batch.place().dimension > dimension) {
     BatchPlace place = batch.place();
-    if (place.dimension > dimension) --place.dimension;
-    batch = place == batch.place() && place.dimension == dimension ? Sequences() : batch.at(place);
+    --place.dimension;
+    batch = batch.at(place);
   }
   const auto without = [&](const Var& y) {
     return tape.with_sequences(reshape(tape, y, shape), batch);

@@ -66,11 +66,6 @@ SOMA_INLINE Sequences batch_of_same_dimension(const Sequences& batch, const Tens
   return same ? batch : Sequences();
 }
 
-SOMA_INLINE void batch_in_same_dimension(const BatchCall& call) {
-  const std::size_t i = call.first();
-  call.results[0] = batch_of_same_dimension(call.batches[i], call.inputs[i], call.outputs[0]);
-}
-
 SOMA_INLINE void batch_by_broadcasting(const BatchCall& call) {
   for (std::size_t i = 0; i < call.inputs.size() && !call.results[0].defined(); ++i)
     if (call.batches[i].defined())

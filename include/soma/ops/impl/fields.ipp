@@ -96,7 +96,7 @@ class RangeCheck final : public FieldVisitor {
   }
   void leave() override { --depth_; }
 
-  // Whether 1e-45f is above 0 must not depend on the host's modes.
+  // The host's modes must not decide if 1e-45f is above 0.
   FloatEnvironment environment_;
   std::string_view operation_;
   ErrorId id_;

@@ -31,7 +31,7 @@ SOMA_INLINE void fields(FieldVisitor& visitor, Group& group) {
 
 SOMA_INLINE void fields(FieldVisitor& visitor, Step& step) {
   visitor.option("rate", step.rate, NumberRange::at_least(0));
-  // Of a norm that is not finite, the factor is not either (clipping_factor()).
+  // A norm that is not finite gives a factor that is not finite (clipping_factor()).
   visitor.option("gradient_factor", step.gradient_factor, any_number);
 }
 

@@ -40,7 +40,7 @@ class CopyLoops {
   std::size_t rank() const { return rank_; }
   // The last dimension, the one before it ...
   const Dimension& inner(std::size_t i) const { return dimensions_[rank_ - 1 - i]; }
-  // Of the dimensions before the last `inner`, the longest: it lies across the partitions.
+  // The longest dimension before the last `inner`: it lies across the partitions.
   std::size_t across(std::size_t inner) const {
     std::size_t longest = 0;
     for (std::size_t i = 1; i + inner < rank_; ++i)

@@ -15,7 +15,7 @@
 
 namespace SOMA_NAMESPACE::testing::detail {
 
-// What is known of a leaf or result while a program is made.
+// The facts that a program's maker knows of a leaf or result.
 struct Known {
   Ref ref{};
   DType dtype = DType::fp32;

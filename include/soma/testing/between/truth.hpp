@@ -23,7 +23,7 @@ class Truth {
   // Types and sequences are those of the run; values are not read before compare().
   Truth(const OperatorBook& book, const Program& program, const Outcome& run);
 
-  // What is wrong with the results, then with the gradients; empty: nothing. `units`: how many
+  // A sentence about the first wrong result, or gradient; empty if all are right. `units`: how many
   // roundings of a call count as one.
   std::string results(double units);
   std::string gradients(double units);
