@@ -184,6 +184,11 @@ void run_life(const Lines& lines, Verdict& verdict) {
         value = cast(tape, tape.constant(value), one.value().dtype()).value();
       }
       one.set_value(value);
+    } else if (words[1] == "renew") {  // the first one's memory may become the third one's
+      for (std::uint32_t i = 0; i < 2; ++i)
+        if (var(2).value().dtype() == soma::DType::fp32)
+          var(2).set_value(soma::nn::uniform(living.context, var(2).shape(), 0.5f,
+                                             {.seed = number, .stream = 6 + i}));
     } else if (words[1] == "write") {
       const soma::Tensor value = var(2).value();
       if (value.dtype() == soma::DType::fp32 && value.elements() > 0)
@@ -251,9 +256,9 @@ Lines life(std::uint64_t seed, std::uint32_t number) {
                                         "fp16",        "bf16_nearest", "fp32"};
   lines.push_back(std::string("precision ") + precisions[draws.below(11)]);
   for (std::uint32_t i = 4 + draws.below(8); i-- > 0;) {
-    constexpr const char* deeds[] = {"step", "set_value", "write", "swap", "clone",
-                                     "save", "load",      "cast",  "look", "device"};
-    const std::string deed = deeds[draws.below(draws.below(4) == 0 ? 10 : 9)];
+    constexpr const char* deeds[] = {"step", "set_value", "write", "swap", "clone", "save",
+                                     "load", "renew",     "cast",  "look", "device"};
+    const std::string deed = deeds[draws.below(draws.below(4) == 0 ? 11 : 10)];
     std::string line = "do " + deed + " " + std::to_string(draws.below(16));
     if (deed == "cast") line += draws.below(2) == 0 ? " bf16" : " fp32";
     lines.push_back(line);

@@ -69,6 +69,15 @@ struct AlongTime {  // [B, T, C] through a convolution of one dimension
   }
   void collect(soma::nn::Collector& collector) const { collector.part("conv", conv); }
 };
+struct TimeFirst {  // [B, T, C] as [T, B, C]: the batch in the middle, and T may be B
+  soma::nn::Linear linear;
+  soma::nn::Dropout dropout;
+  soma::Var operator()(soma::Tape& tape, const soma::Var& x) const {
+    const soma::Var y = dropout(tape, linear(tape, transpose(tape, x, 0, 1)));
+    return transpose(tape, y, 0, 1);
+  }
+  void collect(soma::nn::Collector& collector) const { collector.part("linear", linear); }
+};
 struct Projection {  // a product with a parameter that is no nn::Linear
   soma::Var weight;
   soma::Var operator()(soma::Tape& tape, const soma::Var& x) const {
@@ -224,6 +233,15 @@ inline void add_layer(const soma::nn::Scope& scope, const std::vector<std::strin
     need(rank > 1);
     model.layers.add(name, nn::Flatten());
     shape = Shape{shape.elements()};
+  } else if (kind == "time_first") {
+    need(rank == 2);
+    model.layers.add(name, TimeFirst{nn::Linear(own / "linear", shape[1], wide()),
+                                     nn::Dropout(own / "dropout", 0.25f)});
+    shape = shape.with(1, wide());
+  } else if (kind == "mean_time_first") {
+    need(rank == 2);
+    function([](Tape& tape, const Var& x) { return mean(tape, transpose(tape, x, 0, 1), 0b1); });
+    shape = Shape{shape[1]};
   } else if (kind == "softmax_time") {
     need(rank == 2);
     function([](Tape& tape, const Var& x) { return softmax(tape, x, 1); });
@@ -356,7 +374,7 @@ inline Lines random_layers(soma::DrawSequence& draws) {
   bool plane = kind == 2, time = kind == 1 || kind == 3;
   for (std::uint32_t i = 1 + draws.below(4); i-- > 0;) {
     if (chance(15)) lines.push_back("layer dropout");
-    if (chance(5)) lines.push_back("layer nothing");
+    if (chance(10)) lines.push_back("layer nothing");
     if (chance(25)) {
       constexpr const char* uses[] = {"frozen", "shared", "unused", "broadcast"};
       lines.push_back(std::string("layer ") + uses[plane ? 3 : draws.below(4)]);
@@ -371,14 +389,19 @@ inline Lines random_layers(soma::DrawSequence& draws) {
       if (which == 6) lines.push_back("layer mean");
       plane = which < 5;
     } else if (time) {
-      constexpr const char* layers[] = {
-          "gru",  "lstm",    "linear",   "norm",         "along_time", "turn",   "tanh",
-          "mean", "flatten", "max_time", "softmax_time", "residual",   "product"};
-      const std::string which = layers[draws.below(13)];
+      constexpr const char* layers[] = {"gru",         "lstm",
+                                        "linear",      "norm",
+                                        "along_time",  "turn",
+                                        "tanh",        "mean",
+                                        "flatten",     "max_time",
+                                        "residual",    "product",
+                                        "time_first",  "mean_time_first",
+                                        "softmax_time"};
+      const std::string which = layers[draws.below(15)];
       const bool wide = which == "gru" || which == "lstm" || which == "linear" ||
-                        which == "along_time" || which == "product";
+                        which == "along_time" || which == "product" || which == "time_first";
       lines.push_back("layer " + which + (wide ? size() : ""));
-      time = which != "mean" && which != "flatten" && which != "max_time";
+      time = !which.starts_with("mean") && which != "flatten" && which != "max_time";
     } else {
       constexpr const char* layers[] = {"linear",   "norm",   "rms",     "tanh",       "relu",
                                         "residual", "linear", "product", "drop_number"};

@@ -4,6 +4,7 @@
 #include <soma/programs/neuroncore_device.hpp>
 
 #include <soma/neuroncore/core.hpp>
+#include <soma/neuroncore/faults.hpp>
 #include <soma/ops/device.hpp>
 #include <soma/ops/program.hpp>
 #include <soma/programs/finite_check.hpp>
@@ -120,6 +121,13 @@ SOMA_INLINE bool NeuronCoreDevice::sized_by_data(const Operator& op, const Opera
 SOMA_INLINE void NeuronCoreDevice::run_on_host(const Operator& op, const OperatorCall& call,
                                                Count& count) {
   cut(op.name);
+  // The host could read any type, but the operator's gradient is composed of programs, which cannot.
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    const Tensor& input = call.inputs[i];
+    if (input.defined() && is_floating(input.dtype()) && !core_.machine().has(input.dtype()))
+      neuroncore::rule_broken(op.name, detail::input_name(i), std::string(to_string(input.dtype())),
+                              "a type that " + std::string(core_.machine().name) + " has");
+  }
   if (count.host++ == 0)
     call.context.log(LogLevel::warning,
                      std::string(op.name) + ": no NeuronCore program, runs on the host");

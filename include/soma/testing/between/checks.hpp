@@ -20,7 +20,13 @@
 namespace SOMA_NAMESPACE::testing::detail {
 
 // Errors in which a program may end before anything ran, because documents name them.
-inline constexpr std::string_view named_refusals[] = {"tensor.dtype", "neuroncore.rule_broken"};
+struct NamedRefusal {
+  std::string_view id, wanted;  // a part of the message
+};
+inline constexpr NamedRefusal named_refusals[] = {
+    {"tensor.dtype", "wanted fp32"},                    // parameters of layers, running statistics
+    {"neuroncore.rule_broken", "wanted a type that "},  // the core has not
+};
 
 struct Verdict {
   std::string kind{}, what{};  // empty: nothing is wrong

@@ -112,8 +112,11 @@ SOMA_INLINE std::string Checks::together(const Program& program, const Outcome& 
 SOMA_INLINE bool Checks::refusal_is_named(const Outcome& outcome, const std::string& place,
                                           Verdict& verdict) {
   if (outcome.refused.empty()) return true;
-  const bool named = std::find(std::begin(named_refusals), std::end(named_refusals),
-                               outcome.refused) != std::end(named_refusals);
+  const bool named = std::any_of(
+      std::begin(named_refusals), std::end(named_refusals), [&](const NamedRefusal& refusal) {
+        return outcome.refused == refusal.id &&
+               outcome.message.find(refusal.wanted) != std::string::npos;
+      });
   if (named && !outcome.late) return true;
   verdict.kind = (outcome.late ? "late " : "refused ") + outcome.refused + " of " +
                  outcome.message.substr(0, outcome.message.find(':')) + place;
