@@ -2,6 +2,7 @@
 
 #include <soma/neuroncore.hpp>
 #include <soma/soma.hpp>
+#include <soma/sparse.hpp>
 #include <soma/testing.hpp>
 #include <soma/testing/between.hpp>
 
@@ -24,6 +25,7 @@ void add_core(Between& between, const std::string& name, const soma::RunOptions&
               std::uint64_t stress) {
   between.add_place("core:" + name, 4, [=](const std::function<void(soma::Context&)>& function) {
     auto context = soma::make_context({.threads = 1});
+    soma::add_sparse(context);
     auto core = soma::neuroncore::make_core(
         context, soma::neuroncore::trn1(),
         {.uninitialised = soma::neuroncore::Uninitialised::error, .dma_stress_seed = stress});
@@ -36,9 +38,13 @@ void add_core(Between& between, const std::string& name, const soma::RunOptions&
 
 // Ahead of time: a dry run makes the executables, and another core runs them. It compiles what the
 // dry run refused, and graphs that depend on numbers which a dry run does not have.
-void add_ahead(Between& between) {
-  between.add_place("core:ahead", 4, [](const std::function<void(soma::Context&)>& function) {
+struct Ahead {
+  std::uint64_t loaded = 0, compiled = 0;
+};
+void add_ahead(Between& between, Ahead& ahead) {
+  between.add_place("core:ahead", 4, [&ahead](const std::function<void(soma::Context&)>& function) {
     auto context = soma::make_context({.threads = 1});
+    soma::add_sparse(context);
     auto dry_core =
         soma::neuroncore::make_core(context, soma::neuroncore::trn1(), {.compute = false});
     auto dry = soma::neuroncore::make_device(dry_core, {.mode = soma::RunMode::lazy});
@@ -54,19 +60,25 @@ void add_ahead(Between& between) {
     context.set_device(&device);
     function(context);
     context.set_device(nullptr);
+    ahead.loaded += device.executables().hits();
+    ahead.compiled += device.executables().compilations();
   });
 }
 
-BetweenReport run_graphs(std::uint64_t seed, std::size_t programs, bool cores) {
+BetweenReport run_graphs(std::uint64_t seed, std::size_t programs, bool cores,
+                         Ahead* ahead = nullptr) {
   soma_test::Guard guard(10 + 20);  // a program, and its reduction
   auto context = soma::make_context({.threads = 1});
+  soma::add_sparse(context);
   Between between({.threads = 1}, context.operators());
+  between.prepare([&](soma::Context& own) { soma::share_sparse(context, own); });
+  Ahead unseen;
   if (cores) {
     add_core(between, "eager", {}, 0);
     add_core(between, "late", {}, 7);
     add_core(between, "jit", {.mode = soma::RunMode::jit}, 0);
     add_core(between, "lazy", {.mode = soma::RunMode::lazy}, 5);
-    add_ahead(between);
+    add_ahead(between, ahead != nullptr ? *ahead : unseen);
   }
   between.before_each([&](const std::string& text) { guard.begins(text); });
   BetweenReport report;
@@ -150,9 +162,13 @@ TEST_CASE("between: 1,500 graphs of a fixed seed", "[between][fixed][graphs]") {
 }
 
 TEST_CASE("between: 400 graphs of a fixed seed on a core", "[between][fixed][cores]") {
-  const BetweenReport report = run_graphs(2, 400, true);
+  Ahead ahead;
+  const BetweenReport report = run_graphs(2, 400, true, &ahead);
   INFO(report);
   CHECK(report.passed());
+  INFO(ahead.loaded << " loaded, " << ahead.compiled << " compiled");
+  CHECK(ahead.loaded >= 400);
+  CHECK(ahead.compiled == 0);
 }
 
 TEST_CASE("between: graphs of today's seed", "[between][slow]") {

@@ -260,9 +260,10 @@ Lines life(std::uint64_t seed, std::uint32_t number) {
                                      "load", "renew",     "cast",  "look", "device"};
     const std::string deed = deeds[draws.below(draws.below(4) == 0 ? 11 : 10)];
     std::string line = "do " + deed + " " + std::to_string(draws.below(16));
+    if (deed == "renew") lines.push_back("do look");
     if (deed == "cast") line += draws.below(2) == 0 ? " bf16" : " fp32";
     lines.push_back(line);
-    if (draws.below(3) == 0) lines.push_back("do look");
+    if (deed == "renew" || draws.below(3) == 0) lines.push_back("do look");
   }
   lines.push_back("do look");
   return lines;

@@ -83,6 +83,10 @@ class Between {
   using Place = std::function<void(const std::function<void(Context&)>&)>;
   void add_place(std::string name, double units, Place place);
 
+  // Called with each context of its own, before programs run there: for operators that need more
+  // than the registry, such as those of add_sparse(). Call it before the first program.
+  void prepare(std::function<void(Context&)> function);
+
   // Called with the text of each program before it runs: for programs that end the process.
   void before_each(std::function<void(const std::string&)> function);
 

@@ -49,6 +49,8 @@ class Checks {
   Verdict check(const Program& program);
   Outcome plain(const Program& program);
 
+  std::function<void(Context&)> prepare{};  // for each context that programs run in
+
  private:
   struct Own;
   struct NamedPlace {
@@ -56,6 +58,8 @@ class Checks {
     Place place;
   };
 
+  // A new context gets the operators, and is prepared.
+  void begin(Context& context) const;
   // The context of that name, which stays.
   Context& context(const std::string& name, ContextOptions options);
   Outcome somewhere(const Program& program, const std::string& place);

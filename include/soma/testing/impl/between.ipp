@@ -85,6 +85,10 @@ SOMA_INLINE void Between::add_place(std::string name, double units, Place place)
   state_->checks.add_place(std::move(name), units, std::move(place));
 }
 
+SOMA_INLINE void Between::prepare(std::function<void(Context&)> function) {
+  state_->checks.prepare = std::move(function);
+}
+
 SOMA_INLINE void Between::before_each(std::function<void(const std::string&)> function) {
   state_->before = std::move(function);
 }

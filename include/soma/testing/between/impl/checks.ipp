@@ -61,11 +61,16 @@ SOMA_INLINE void Checks::add_place(std::string name, double units, Place place) 
   places_[std::move(name)] = {units, std::move(place)};
 }
 
+SOMA_INLINE void Checks::begin(Context& context) const {
+  context.operators().share(registry_);
+  if (prepare) prepare(context);
+}
+
 SOMA_INLINE Context& Checks::context(const std::string& name, ContextOptions options) {
   std::unique_ptr<Context>& context = own_->contexts[name];
   if (context == nullptr) {
     context = std::make_unique<Context>(options, targets_);
-    context->operators().share(registry_);
+    begin(*context);
   }
   return *context;
 }
@@ -80,7 +85,7 @@ SOMA_INLINE Outcome Checks::filled(const Program& program, int byte) {
   ContextOptions options = options_;
   options.memory = &memory;
   Context context(options, targets_);
-  context.operators().share(registry_);
+  begin(context);
   return run_program(context, book_, program);
 }
 
@@ -98,7 +103,7 @@ SOMA_INLINE std::string Checks::together(const Program& program, const Outcome& 
   std::string wrong;
   const auto run = [&](std::string& what) {
     Context context(options_, targets_);
-    context.operators().share(registry_);
+    begin(context);
     for (int i = 0; i < 3 && what.empty(); ++i)
       what = plain.difference(run_program(context, book_, program));
   };

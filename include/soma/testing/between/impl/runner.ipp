@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -106,8 +107,15 @@ struct Running {
       std::vector<Var> inputs;
       std::vector<std::size_t> lengths;
       for (const Ref& ref : call.inputs) inputs.push_back(var(ref));
-      if (!call.lengths.empty())
-        inputs[0] = tape.with_sequences(inputs[0], Sequences::from_lengths(context, call.lengths));
+      if (!call.lengths.empty()) {  // of the first input that has so many rows
+        lengths = call.lengths;
+        const std::size_t rows = std::accumulate(lengths.begin(), lengths.end(), std::size_t{0});
+        for (Var& input : inputs)
+          if (input.defined() && input.shape().rank() != 0 && input.shape()[0] == rows) {
+            input = tape.with_sequences(input, Sequences::from_lengths(context, lengths));
+            break;
+          }
+      }
       for (Var& input : inputs) {
         if (!input.defined() || !input.sequences().defined() || !lengths.empty()) continue;
         const Sequences sequences = input.sequences();

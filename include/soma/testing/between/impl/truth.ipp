@@ -167,8 +167,8 @@ SOMA_INLINE std::string Truth::direction(std::size_t leaf, const std::vector<dou
   const double h = step_size, middle = at(0, 0);
   const double up = at(h, 0), down = at(-h, 0), near_up = at(h / 2, 0), near_down = at(-h / 2, 0);
   const double wanted = (near_up - near_down) / h;
-  // Slopes on both sides differ by the step times the curvature; at a kink they differ by as much
-  // for half the step.
+  // Slopes on both sides differ by the step times the curvature, so by half for half the step; a
+  // kink makes another ratio.
   const double bend = std::fabs(up + down - 2 * middle) / h;
   const double near_bend = std::fabs(near_up + near_down - 2 * middle) / (h / 2);
   double sum = 0, size = 0, carried = 0;
@@ -186,7 +186,7 @@ SOMA_INLINE std::string Truth::direction(std::size_t leaf, const std::vector<dou
   const double own = (std::max)(std::sqrt(size), std::fabs(wanted));
   const double limit = least + units * (fp32_error * own + 20 * carried + 4 * coarsest_ * own +
                                         (5e-6 + 4 * coarsest_) * greatest_seed_);
-  if (near_bend > 0.6 * bend && near_bend > limit / 8) return {};
+  if (std::fabs(near_bend - bend / 2) > 0.05 * bend && bend > limit / 8) return {};
   if (!std::isfinite(wanted) || std::fabs(sum - wanted) <= limit) return {};
   return name + " is " + std::to_string(sum) + ", wanted " + std::to_string(wanted) + " within " +
          std::to_string(limit);
