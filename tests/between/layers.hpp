@@ -1,5 +1,5 @@
-// Layers of random models that are no single layer of the library: around others, in another layout,
-// with a parameter of their own, or run again in backward.
+// Layers of random models that are no single layer of the library: around others, in another
+// layout, with a parameter of their own, or run again in backward.
 #pragma once
 
 #include <soma/nn.hpp>
