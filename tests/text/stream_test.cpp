@@ -167,7 +167,8 @@ TEST_CASE("a stream's errors name the line, and stay", "[unit][text]") {
   };
   CHECK(
       second_batch(start("0\teven\n2\teven\n1\tother\n", in_order)) ==
-      "StreamSource: label in line 3 of \"F/a.tsv\" is \"other\", wanted one of the 2 labels given "
+      "StreamSource: label in line 3 of \"F/a.tsv\" is \"other\", wanted one of 2 that are known, such as "
+        "\"even\" "
       "[text.label_unseen]");
   CHECK(
       second_batch(start("0\teven\n2\teven\n12\teven\n9\todd\n", in_order)) ==
