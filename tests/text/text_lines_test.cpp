@@ -54,16 +54,19 @@ TEST_CASE("lines are texts, blank ones too", "[unit][text]") {
   CHECK(lines_of(written("")) == "");
   CHECK(lines_of(written("\n")) == "|");
   CHECK(lines_of(written("a\n\n b \r\n\r\nc")) == "a|| b ||c|");
-  CHECK(lines_of(written("\xEF\xBB\xBF" "a\nb\n")) == "a|b|");
+  CHECK(lines_of(written("\xEF\xBB\xBF"
+                         "a\nb\n")) == "a|b|");
   const std::string long_line(3 * text::ByteSource::buffer_bytes, 'x');
   CHECK(lines_of(written(long_line + "\ny")) == long_line + "|y|");
   CHECK(lines_of(written("abc\n"), 3) == "abc|");
   CHECK(message_of([&] { lines_of(written("a\nabcd\n"), 3); }) ==
-        "test: line 2 of \"" + (folder / "a") + "\" is longer than 3 bytes, wanted at most that "
-        "(max_row_bytes) [text.row_too_long]");
+        "test: line 2 of \"" + (folder / "a") +
+            "\" is longer than 3 bytes, wanted at most that "
+            "(max_row_bytes) [text.row_too_long]");
   CHECK(message_of([&] { lines_of(written("a\n\ncaf\xe9 b\n")); }) ==
-        "test: line 3 of \"" + (folder / "a") + "\" is not UTF-8 at byte 4 of its text, wanted "
-        "UTF-8 without zero bytes [text.row_encoding]");
+        "test: line 3 of \"" + (folder / "a") +
+            "\" is not UTF-8 at byte 4 of its text, wanted "
+            "UTF-8 without zero bytes [text.row_encoding]");
   CHECK(id_of([&] { lines_of(written(std::string_view("a\0b", 3))); }) == "text.row_encoding");
   CHECK(id_of([&] { lines_of(folder / "nowhere"); }) == "file.read");
   CHECK(id_of([&] { lines_of(folder.path()); }) == "file.read");
@@ -75,7 +78,8 @@ TEST_CASE("gzip and UTF-16 are the same text", "[unit][text]") {
   std::string same;
   // Blocks end within pairs and between them.
   for (int i = 0; i < 40000; ++i) {
-    text += u"\u00e9 \U0001f600\u4e2d" + std::u16string(static_cast<std::size_t>(i % 7), u'x') + u"\n";
+    text +=
+        u"\u00e9 \U0001f600\u4e2d" + std::u16string(static_cast<std::size_t>(i % 7), u'x') + u"\n";
     same += "\u00e9 \U0001f600\u4e2d" + std::string(static_cast<std::size_t>(i % 7), 'x') + "|";
   }
   REQUIRE(2 * text.size() > 3 * text::ByteSource::buffer_bytes);
@@ -119,9 +123,8 @@ TEST_CASE("rows of every kind of file, and from a pipe", "[unit][text]") {
   for (const char* name : {"a.csv", "b.csv", "b.csv.gz"}) {
     const std::string pipe = folder / "pipe.csv";
     REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
-    std::thread writer([&] {
-      std::ofstream(pipe, std::ios::binary) << std::ifstream(folder / name).rdbuf();
-    });
+    std::thread writer(
+        [&] { std::ofstream(pipe, std::ios::binary) << std::ifstream(folder / name).rdbuf(); });
     CHECK(read(pipe) == wanted);
     writer.join();
     ::unlink(pipe.c_str());

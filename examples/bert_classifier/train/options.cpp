@@ -284,9 +284,10 @@ void add_options(CLI::App& command, TrainOptions& options) {
 void add_options(CLI::App& command, EvaluateOptions& options) {
   add_model(command, options.model);
   command
-      .add_option("--data", options.files,
-                  "TSV, CSV, fastText or JSON lines, also .gz and UTF-16; - is standard input; or a "
-                  "folder with test, or dev; several are read one after the other")
+      .add_option(
+          "--data", options.files,
+          "TSV, CSV, fastText or JSON lines, also .gz and UTF-16; - is standard input; or a "
+          "folder with test, or dev; several are read one after the other")
       ->required()
       ->take_all()
       ->type_name("PATH ...")

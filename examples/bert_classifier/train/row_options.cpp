@@ -41,9 +41,10 @@ void add_rows(CLI::App& command, DataOptions& options) {
       ->capture_default_str()
       ->group(data_group);
   command
-      .add_option("--label-columns", options.label_columns,
-                  "columns of 0 and 1, each for a class, in a table with a header: rows with several "
-                  "labels")
+      .add_option(
+          "--label-columns", options.label_columns,
+          "columns of 0 and 1, each for a class, in a table with a header: rows with several "
+          "labels")
       ->type_name("NAME,...")
       ->excludes("--label-column")
       ->group(data_group);

@@ -181,9 +181,9 @@ void check_passes(const TrainOptions& options, const soma::text::DataFiles& file
       const std::string what = soma::quoted(file) + " can be read once, and ";
       if (ranks > 1) throw UsageError(what + "each rank reads the rows: write them into a file");
       if (options.stream != 0 && part == &files.train)
-        throw UsageError(what + "--stream reads its file in each epoch: write the rows into a file");
-      if (!once.insert(file).second)
-        throw UsageError(what + "--data and --dev both name it");
+        throw UsageError(what +
+                         "--stream reads its file in each epoch: write the rows into a file");
+      if (!once.insert(file).second) throw UsageError(what + "--data and --dev both name it");
     }
 }
 

@@ -8,6 +8,7 @@
 
 #include <soma/base/file_error.hpp>
 #include <soma/runtime/stop_flag.hpp>
+#include <soma/text/utf8.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -44,12 +45,18 @@ enum class ReadAhead : std::uint8_t { no, yes };  // yes: the permission to run 
 
 class ByteSource {
  public:
-  // A regular file, a pipe, a terminal, or "-": standard input. Pipes and standard input can be read
-  // once, see is_once(); they are waited for until they have bytes. `operation` names the caller in
-  // messages. `operation` and the flag that stops the reading (nullptr: none) must outlive the
-  // object. Errors file.read, executor.thread_start, runtime.stopped.
+  // A regular file, a pipe, a terminal, or "-": standard input. Pipes and standard input can be
+  // read once, see is_once(); they are waited for until they have bytes. `operation` names the
+  // caller in messages. `operation` and the flag that stops the reading (nullptr: none) must
+  // outlive the object. Errors file.read, executor.thread_start, runtime.stopped.
   static ByteSource open(std::string_view operation, std::string_view path,
                          const StopFlag* stop = nullptr, ReadAhead ahead = ReadAhead::no);
+  // Bytes that are read as those of a file are: unpacked, and UTF-16 as UTF-8. They must outlive
+  // the object. Errors as of open(), text.file_gzip.
+  static ByteSource of_file_bytes(std::string_view operation, std::string_view bytes,
+                                  std::string name);
+  // True if the bytes begin with a mark that of_file_bytes() or readers of files take away.
+  static bool has_mark(std::string_view bytes);
   // The text must outlive the object, and is read as it is. `name` is for messages.
   static ByteSource of_memory(std::string_view operation, std::string_view text,
                               std::string name = "memory");
@@ -64,15 +71,15 @@ class ByteSource {
   // beginning of a file they are fewer only if the file is shorter. Empty at the end.
   std::string_view ahead();
   void skip(std::size_t bytes) { at_ += bytes; }
-  // All bytes that are left.
-  std::string rest();
+  // The bytes that are left; not many more than `most` of them.
+  std::string rest(std::size_t most = std::string::npos);
 
   // True for a pipe and for standard input: their bytes come once, and perhaps later.
   bool is_once() const { return once_; }
   // True if no byte behind those in memory has arrived yet.
   bool must_wait() const;
   // The following bytes that are in memory, as ahead() has them, without reading more.
-  std::string_view held() const { return window_.substr(at_); }
+  std::string_view held() const;
 
   std::string_view operation() const { return operation_; }
   const std::string& name() const { return name_; }
@@ -109,8 +116,7 @@ class ByteSource {
   struct Wide {
     std::vector<char> bytes{};
     std::size_t at = 0, count = 0;
-    bool big_endian = false;
-    std::uint32_t high = 0;  // the first half of a pair, whose second half comes next; or 0
+    Utf16Decoder decoder{};
   };
 
   // Blocks of a packed file: a thread makes them while the caller reads earlier blocks.
@@ -149,6 +155,8 @@ class ByteSource {
       : operation_(operation), name_(std::move(name)) {}
 
   void open_file();
+  // Reads the first bytes and looks for marks.
+  void begin_file();
 
   // True for a beginning of a mark at a file's begin: gzip, UTF-16, or the byte order mark.
   static bool is_part_of_mark(std::string_view bytes);
@@ -164,12 +172,10 @@ class ByteSource {
   std::size_t pull(char* bytes);
   // Looks at the first bytes for the mark of UTF-16. Returns the number of bytes in the buffer.
   std::size_t begin(std::size_t count);
-  // Fills the buffer with UTF-8. A half of a pair alone, or half a unit, becomes a byte that UTF-8
-  // never has, so that readers refuse it.
+  // Fills the buffer with UTF-8.
   std::size_t narrow();
   // Returns false if not one unit is left.
   bool has_wide();
-  void add_narrow(std::uint32_t unit, std::string& text);
 
   // ---- gzip: members one behind the other; zeros may follow the last, which pad tapes
 
@@ -190,8 +196,10 @@ class ByteSource {
   const StopFlag* stop_ = nullptr;
   static constexpr std::string_view gzip_mark = "\x1f\x8b", little_mark = "\xFF\xFE",
                                     big_mark = "\xFE\xFF", byte_order_mark = "\xEF\xBB\xBF";
-  static constexpr char no_utf8 = '\xFF';
+  static constexpr std::string_view marks[] = {gzip_mark, little_mark, big_mark, byte_order_mark};
   std::unique_ptr<File> file_;
+  std::string_view raw_{};              // of_file_bytes: those that are left
+  bool decodes_ = false;                // true: the bytes are of a file, or like those
   std::unique_ptr<Unpacker> unpacker_;  // set for a gzip file
   std::unique_ptr<Wide> wide_;          // set for UTF-16
   std::unique_ptr<Ahead> ahead_{};      // who has it, if it is read ahead

@@ -64,9 +64,9 @@ struct RowOptions {
   // The separator of columns, in a table that otherwise is csv: ';' or '\t' ... 0: the format's.
   char separator = 0;
   char label_separator = ',';  // LabelKind::several: between the classes of a cell
-  // LabelKind::several: columns that each have 1 for the rows of a class and 0 for others (also 1.0,
-  // true and True; empty is 0), in a table with a header, whose names are the classes. They replace
-  // label_column.
+  // LabelKind::several: columns that each have 1 for the rows of a class and 0 for others (also
+  // 1.0, true and True; empty is 0), in a table with a header, whose names are the classes. They
+  // replace label_column.
   std::vector<std::string> label_columns{};
   // Labels of one label_key() are one class; otherwise they are the error text.label_alike.
   bool merge_labels = false;

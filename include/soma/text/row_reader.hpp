@@ -6,8 +6,8 @@
 #include <soma/text/record_reader.hpp>
 #include <soma/text/row_options.hpp>
 #include <soma/text/rows/header.hpp>
+#include <soma/text/rows/label_cells.hpp>
 #include <soma/text/rows/label_column.hpp>
-#include <soma/text/rows/label_list.hpp>
 #include <soma/text/rows/label_names.hpp>
 #include <soma/text/rows/separators.hpp>
 #include <soma/text/utf8.hpp>
@@ -27,9 +27,10 @@ namespace SOMA_NAMESPACE::text {
 
 class RowReader {
  public:
-  // Files may be gzip or UTF-16, begin with a byte order mark, and end lines with LF or CR LF; blank
-  // lines are ignored. The text of a pipe or of standard input ("-") is kept in memory. `operation` names the caller in messages, and must outlive the object. Errors
-  // file.read, text.file_format, text.column, text.header, and those of next().
+  // Files may be gzip or UTF-16, begin with a byte order mark, and end lines with LF or CR LF;
+  // blank lines are ignored. The text of a pipe or of standard input ("-") is kept in memory.
+  // `operation` names the caller in messages, and must outlive the object. Errors file.read,
+  // text.file_format, text.column, text.header, and those of next().
   explicit RowReader(std::string_view path, const RowOptions& options = {},
                      std::string_view operation = "RowReader");
   // The same for a text in memory, which must outlive the object.
@@ -81,8 +82,8 @@ class RowReader {
   // ---- the header
 
   void read_header();
-  // Reads the rows after the first with a reader of its own. `labels`: nullptr where the columns are
-  // known.
+  // Reads the rows after the first with a reader of its own. `labels`: nullptr where the columns
+  // are known.
   void read_ahead(HeaderFinder& finder, LabelColumnFinder* labels, const Record& first);
   // The options, with the column of labels if its place was found by counting. Error text.column.
   RowOptions with_label_column(const LabelColumnFinder& labels);
@@ -105,13 +106,6 @@ class RowReader {
   // first to the last.
   std::optional<RowProblem> take_fasttext(std::string_view line, Row& row) const;
   static void join(std::string& text, std::string& part);
-  // The label, or the labels, of a cell.
-  std::optional<RowProblem> take_labels(std::string_view cell, Row& row) const;
-  std::optional<RowProblem> take_list(std::string_view cell, Row& row) const;
-  // The classes whose columns have a 1.
-  std::optional<RowProblem> take_flags(const Record& record, Row& row) const;
-  static void add_label(std::string_view label, Row& row);
-
   std::optional<RowProblem> check(Row& row) const;
   static std::optional<RowProblem> check_label(const std::string& label);
 

@@ -18,7 +18,8 @@ class TextLines {
   TextLines(std::string_view path, std::string_view operation, const RowOptions& options = {});
 
   // The next line, without its end; a blank line is a text too. Returns false at the end. Errors
-  // text.row_encoding (not UTF-8, or a zero byte), text.row_too_long, and those of ByteSource::next.
+  // text.row_encoding (not UTF-8, or a zero byte), text.row_too_long, and those of
+  // ByteSource::next.
   bool next(std::string& text);
   // True if the rest of the next line has not arrived yet.
   bool must_wait() const;

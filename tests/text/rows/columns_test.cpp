@@ -96,7 +96,8 @@ TEST_CASE("several columns of text, and pairs of texts", "[unit][text]") {
   CHECK(rows_of(table, joined) == "x: b c A @2|y: d @3|x: E @4|");
   joined.text_columns = {"body", "3"};
   CHECK(refusal(table, joined)
-            .ends_with("two of text_columns, pair_column and label_columns is the same, 3, wanted two columns "
+            .ends_with("two of text_columns, pair_column and label_columns is the same, 3, wanted "
+                       "two columns "
                        "[text.column]"));
   joined.text_columns = {"body", "kind"};
   CHECK(refusal(table, joined).ends_with("[text.column]"));

@@ -47,15 +47,16 @@ TEST_CASE("labels in the first column are found by counting", "[unit][text]") {
   CHECK(first_row(table(4, grade, sentence), {}, false) == "a film about number 0: 1");
   // Texts that come more than once.
   const auto repeated = [](int i) { return sentence(i % 12); };
-  CHECK(first_row(table(60, [](int i) { return grade(i); }, repeated), {}, true) ==
-        "1: a film about number 0");
+  CHECK(first_row(table(
+                      60, [](int i) { return grade(i); }, repeated),
+                  {}, true) == "1: a film about number 0");
   CHECK(first_row(table(60, repeated, grade), {}, false) == "1: a film about number 0");
   // A class that most rows have, beside many rare ones.
   const auto rare = [](int i) { return i % 2 == 0 ? std::string("common") : own_name(i); };
   CHECK(first_row(table(60, sentence, rare), {}, false) == "common: a film about number 0");
   // A header without usual names.
-  CHECK(first_row("mark\tphrases\n" + table(30, grade, sentence),
-                  {.header = text::Header::present}, true) == "1: a film about number 0");
+  CHECK(first_row("mark\tphrases\n" + table(30, grade, sentence), {.header = text::Header::present},
+                  true) == "1: a film about number 0");
   // An option decides.
   CHECK(first_row(table(30, grade, sentence), {.label_column = "2"}, false) ==
         "a film about number 0: 1");

@@ -65,8 +65,9 @@ TEST_CASE("cells with lists", "[unit][text]") {
         "x|b|. 1|2|. [nsfw]|. ");
   CHECK(several("{\"text\": \"a\", \"label\": \"['x', 'b']\"}", Format::json_lines) == "x|b|. ");
   for (const std::string_view cell : {"['x', 'b", "['x' 'b', \"c]", "['']", "['x'] and y"})
-    CHECK(message_of([&] { several("a\t" + std::string(cell) + "\n", Format::tsv); })
-              .ends_with("[text.row_label]"));
+    CHECK(message_of([&] {
+            several("a\t" + std::string(cell) + "\n", Format::tsv);
+          }).ends_with("[text.row_label]"));
   CHECK(refusal("a\t['x', 'b']\nb\ty\n", Format::tsv) ==
         "RowReader: line 1 of \"memory\" is labelled \"['x', 'b']\", a list, wanted one label, or "
         "several in each row (--multi-label) [text.row_label]");
@@ -78,9 +79,9 @@ TEST_CASE("columns of 0 and 1", "[unit][text]") {
   text::ReadOptions options{.rows = {.labels = data::LabelKind::several}, .validation_share = 0};
   options.rows.label_columns = {"x", "b", "never"};
   write_text(folder / "a.csv",
-             "id,text,b,x,never\n7,one,0,1,0\n8,two,1.0,true,False\n9,three,,0,0.0\n");
+             "id,words,b,x,never\n7,one,0,1,0\n8,two,1.0,true,False\n9,three,,0,0.0\n");
   CHECK(id_of([&] { text::read_labelled(folder / "a.csv", options); }) == "text.column");
-  options.rows.text_column = "text";
+  options.rows.text_column = "words";
   const text::LabelledText found = text::read_labelled(folder / "a.csv", options);
   CHECK(found.labels() == std::vector<std::string>{"b", "never", "x"});
   CHECK(found.train()[0].labels == std::vector<std::int32_t>{2});

@@ -99,11 +99,10 @@ TEST_CASE("labels that are the same to a reader have one key", "[unit][text]") {
   CHECK(label_key("FALSE") == label_key("false"));
   CHECK(label_key("caf\u00e9") == label_key("cafe\u0301"));
   CHECK(label_key("\u1eadt") == label_key("a\u0302\u0323t"));  // marks in any order
-  for (const auto& [one, other] : {std::pair("1", "1.5"), std::pair("1.1", "1.10"),
-                                  std::pair("01", "1"), std::pair("1.", "1"),
-                                  std::pair("v1.0", "v1"), std::pair("Good", "good"),
-                                  std::pair("\ufb01", "fi"), std::pair(".0", ""),
-                                  std::pair("caf\u00e9", "cafe"), std::pair("\xff", "\xfe")})
+  for (const auto& [one, other] :
+       {std::pair("1", "1.5"), std::pair("1.1", "1.10"), std::pair("01", "1"), std::pair("1.", "1"),
+        std::pair("v1.0", "v1"), std::pair("Good", "good"), std::pair("\ufb01", "fi"),
+        std::pair(".0", ""), std::pair("caf\u00e9", "cafe"), std::pair("\xff", "\xfe")})
     CHECK(label_key(one) != label_key(other));
 }
 
@@ -131,10 +130,9 @@ TEST_CASE("labels that are the same are refused with both places, or merged", "[
         "same, or merge_labels (--merge-labels) [text.label_unseen]");
   // A label of several that comes in two spellings is one label.
   write_text(folder / "b.csv", "text,tags\na,\"x,True\"\nb,\"true,True\"\nc,true\n");
-  const LabelledText several =
-      read_labelled(folder / "b.csv", {.rows = {.labels = data::LabelKind::several,
-                                                .merge_labels = true},
-                                       .validation_share = 0});
+  const LabelledText several = read_labelled(
+      folder / "b.csv",
+      {.rows = {.labels = data::LabelKind::several, .merge_labels = true}, .validation_share = 0});
   CHECK(several.labels() == std::vector<std::string>{"True", "x"});
   CHECK(several.train()[1].labels == std::vector<std::int32_t>{0});
 }

@@ -17,6 +17,7 @@
 #include <soma/text/impl/unicode.ipp>
 #include <soma/text/impl/word_splitter.ipp>
 #include <soma/text/impl/xmc_reader.ipp>
+#include <soma/text/rows/impl/label_cells.ipp>
 #include <soma/text/rows/impl/label_counter.ipp>
 #include <soma/text/tables/impl/read_table.ipp>
 #include <soma/text/tables/impl/table_encoder.ipp>

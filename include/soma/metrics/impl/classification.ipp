@@ -102,7 +102,9 @@ SOMA_INLINE std::vector<Confusion> Classification::confusions() const {
   return cells;
 }
 
-SOMA_INLINE double Classification::accuracy() const { return cases_ == 0 ? 0 : ratio(correct_, cases_); }
+SOMA_INLINE double Classification::accuracy() const {
+  return cases_ == 0 ? 0 : ratio(correct_, cases_);
+}
 
 SOMA_INLINE Interval Classification::accuracy_interval() const {
   return wilson_interval(correct_, cases_);

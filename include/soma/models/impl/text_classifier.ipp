@@ -12,8 +12,8 @@
 #include <soma/models/tokenized_pairs.hpp>
 #include <soma/nn/number_tasks.hpp>
 #include <soma/nn/task.hpp>
-#include <soma/text/tokenizer_json.hpp>
 #include <soma/text/rows/column_names.hpp>
+#include <soma/text/tokenizer_json.hpp>
 
 #include <algorithm>
 #include <cmath>

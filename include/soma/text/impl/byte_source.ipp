@@ -66,9 +66,17 @@ SOMA_INLINE std::string_view ByteSource::ahead() {
   return window_.substr(at_);
 }
 
-SOMA_INLINE std::string ByteSource::rest() {
+SOMA_INLINE ByteSource ByteSource::of_file_bytes(std::string_view operation, std::string_view bytes,
+                                                 std::string name) {
+  ByteSource source(operation, std::move(name));
+  source.raw_ = bytes;
+  source.begin_file();
+  return source;
+}
+
+SOMA_INLINE std::string ByteSource::rest(std::size_t most) {
   std::string text;
-  for (std::string_view part = ahead(); !part.empty(); part = ahead()) {
+  for (std::string_view part = ahead(); !part.empty() && text.size() <= most; part = ahead()) {
     text.append(part);
     skip(part.size());
   }
@@ -81,6 +89,8 @@ SOMA_INLINE bool ByteSource::must_wait() const {
   if (unpacker_ != nullptr && unpacker_->stream.avail_in != 0) return false;
   return !is_ready(0);
 }
+
+SOMA_INLINE std::string_view ByteSource::held() const { return window_.substr(at_); }
 
 SOMA_INLINE ByteSource::File::~File() {
   if (descriptor != STDIN_FILENO) ::close(descriptor);
@@ -184,6 +194,11 @@ SOMA_INLINE void ByteSource::open_file() {
   if (!once_ && !S_ISREG(known.st_mode)) failed("neither a regular file nor a pipe", 0);
   if (S_ISDIR(known.st_mode)) failed("a folder", 0);
   state_ = state_of(known);
+  begin_file();
+}
+
+SOMA_INLINE void ByteSource::begin_file() {
+  decodes_ = true;
   buffer_.resize(buffer_bytes);
   std::size_t count = read(buffer_.data(), buffer_bytes);
   const auto first = [&] { return std::string_view(buffer_.data(), count); };
@@ -202,14 +217,24 @@ SOMA_INLINE void ByteSource::open_file() {
   }
 }
 
+SOMA_INLINE bool ByteSource::has_mark(std::string_view bytes) {
+  return std::ranges::any_of(marks, [&](auto mark) { return bytes.starts_with(mark); });
+}
+
 SOMA_INLINE bool ByteSource::is_part_of_mark(std::string_view bytes) {
-  for (const std::string_view mark : {gzip_mark, little_mark, big_mark, byte_order_mark})
+  for (const std::string_view mark : marks)
     if (bytes.size() < mark.size() && mark.starts_with(bytes)) return !bytes.empty();
   return false;
 }
 
 SOMA_INLINE std::size_t ByteSource::read(char* bytes, std::size_t room) {
   check_stop(stop_, operation_);
+  if (file_ == nullptr) {
+    const std::size_t count = raw_.copy(bytes, room);
+    raw_.remove_prefix(count);
+    ended_ = count == 0;
+    return count;
+  }
   std::size_t count = 0;
   while (count < room && !ended_ && !(once_ && count != 0)) {
     if (once_) wait();
@@ -238,13 +263,13 @@ SOMA_INLINE bool ByteSource::refill() {
     at_ = 0;
     return !window_.empty();
   }
-  if (file_ == nullptr) return false;
+  if (!decodes_) return false;
   check_stop(stop_, operation_);  // a few packed bytes can hold many
   std::size_t count = wide_ != nullptr ? narrow() : pull(buffer_.data());
   if (!begun_) count = begin(count);
   window_ = {buffer_.data(), count};
   at_ = 0;
-  if (count == 0 && !once_) check_unchanged();
+  if (count == 0 && !once_ && file_ != nullptr) check_unchanged();
   return count != 0;
 }
 
@@ -258,7 +283,7 @@ SOMA_INLINE std::size_t ByteSource::begin(std::size_t count) {
   const bool big_endian = first.starts_with(big_mark);
   if (!big_endian && !first.starts_with(little_mark)) return count;
   wide_ = std::make_unique<Wide>();
-  wide_->big_endian = big_endian;
+  wide_->decoder = Utf16Decoder(big_endian);
   wide_->at = little_mark.size();
   wide_->count = count;
   wide_->bytes.resize(buffer_bytes);
@@ -268,24 +293,19 @@ SOMA_INLINE std::size_t ByteSource::begin(std::size_t count) {
 }
 
 SOMA_INLINE std::size_t ByteSource::narrow() {
-  constexpr std::size_t most = 4;  // bytes that a unit adds
   std::string text;
-  while (text.size() + most <= buffer_bytes) {
+  while (text.size() + Utf16Decoder::most_bytes <= buffer_bytes) {
     // A pipe's text is handed on before the next part has to be waited for.
     if (once_ && !text.empty() && wide_->count - wide_->at < 2) break;
     if (!has_wide()) break;
-    const auto byte = [&](std::size_t i) {
-      return static_cast<unsigned char>(wide_->bytes[wide_->at + i]);
-    };
-    const unsigned first = byte(0), second = byte(1);
+    const char* unit = wide_->bytes.data() + wide_->at;
     wide_->at += 2;
-    add_narrow(wide_->big_endian ? first << 8 | second : second << 8 | first, text);
+    wide_->decoder.add(unit[0], unit[1], text);
   }
   // Half a unit, or half a pair, is left at the end.
-  if (text.empty() && (wide_->at != wide_->count || wide_->high != 0)) {
+  if (text.empty() && (wide_->decoder.take_half() || wide_->at != wide_->count)) {
     wide_->at = wide_->count;
-    wide_->high = 0;
-    text.push_back(no_utf8);
+    text.push_back(Utf16Decoder::no_utf8);
   }
   std::copy(text.begin(), text.end(), buffer_.begin());
   return text.size();
@@ -301,18 +321,6 @@ SOMA_INLINE bool ByteSource::has_wide() {
     if (more == 0) return false;
   }
   return true;
-}
-
-SOMA_INLINE void ByteSource::add_narrow(std::uint32_t unit, std::string& text) {
-  const bool is_high = unit >= 0xD800 && unit < 0xDC00, is_low = unit >= 0xDC00 && unit < 0xE000;
-  const std::uint32_t high = std::exchange(wide_->high, 0);
-  if (is_low && high != 0) {
-    append_utf8(text, 0x10000 + ((high - 0xD800) << 10) + (unit - 0xDC00));
-    return;
-  }
-  if (high != 0 || is_low) text.push_back(no_utf8);
-  if (is_high) wide_->high = unit;
-  if (!is_high && !is_low) append_utf8(text, unit);
 }
 
 SOMA_INLINE void ByteSource::take_packed(std::size_t count) {

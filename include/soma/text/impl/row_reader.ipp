@@ -8,6 +8,7 @@
 #include <soma/text/record_reader.hpp>
 #include <soma/text/row_options.hpp>
 #include <soma/text/rows/header.hpp>
+#include <soma/text/rows/label_cells.hpp>
 #include <soma/text/rows/label_names.hpp>
 #include <soma/text/rows/separators.hpp>
 #include <soma/text/utf8.hpp>
@@ -280,15 +281,15 @@ SOMA_INLINE std::optional<RowProblem> RowReader::take(Record& record, Row& row) 
   if (auto problem = check_header(record)) return problem;
   for (const std::size_t column : columns_.texts) join(row.text, record.fields[column]);
   if (columns_.pair) row.pair = std::move(record.fields[*columns_.pair]);
-  if (!columns_.flags.empty()) return take_flags(record, row);
-  return take_labels(record.fields[columns_.label], row);
+  if (!columns_.flags.empty()) return take_flags(record.fields, columns_.flags, *header_, row);
+  return take_labels(record.fields[columns_.label], options_, row);
 }
 
 SOMA_INLINE std::optional<RowProblem> RowReader::take_json(std::string_view line, Row& row) {
   if (auto problem = json_.read(line)) return problem;
   for (std::size_t i = 0; i < json_.text_count(); ++i) join(row.text, json_.texts()[i]);
   if (!options_.pair_column.empty()) row.pair = std::move(json_.pair());
-  if (!json_.is_list()) return take_labels(json_.label(), row);
+  if (!json_.is_list()) return take_labels(json_.label(), options_, row);
   for (const std::string& label : json_.labels()) add_label(label, row);
   return std::nullopt;
 }
@@ -341,57 +342,6 @@ SOMA_INLINE void RowReader::join(std::string& text, std::string& part) {
     text = std::move(part);
   else
     text.append(" ").append(part);
-}
-
-SOMA_INLINE std::optional<RowProblem> RowReader::take_labels(std::string_view cell,
-                                                             Row& row) const {
-  cell = trimmed_label(cell);
-  if (options_.labels != data::LabelKind::several) {
-    row.label = cell;
-    if (begins_label_list(cell) && read_label_list(cell))
-      return RowProblem{error_id::text_row_label, "labelled " + soma::quoted(cell) + ", a list",
-                        "one label, or several in each row (--multi-label)"};
-    return std::nullopt;
-  }
-  if (cell.empty()) return std::nullopt;  // none of the classes
-  if (begins_label_list(cell) || (cell.front() == '[' && read_label_list(cell)))
-    return take_list(cell, row);
-  for (std::size_t begin = 0; begin <= cell.size();) {
-    const std::size_t end = (std::min)(cell.find(options_.label_separator, begin), cell.size());
-    add_label(cell.substr(begin, end - begin), row);
-    begin = end + 1;
-  }
-  return std::nullopt;
-}
-
-SOMA_INLINE std::optional<RowProblem> RowReader::take_list(std::string_view cell, Row& row) const {
-  const std::optional<std::vector<std::string>> labels = read_label_list(cell);
-  if (!labels)
-    return RowProblem{error_id::text_row_label, "labelled " + soma::quoted(cell),
-                      "a whole list, such as ['a', \"b\"]"};
-  for (const std::string& label : *labels) add_label(label, row);
-  return std::nullopt;
-}
-
-SOMA_INLINE std::optional<RowProblem> RowReader::take_flags(const Record& record, Row& row) const {
-  for (const std::size_t column : columns_.flags) {
-    const std::string_view cell = trimmed(record.fields[column]);
-    const std::string_view name = trimmed_label((*header_)[column]);
-    const std::optional<float> number = real_number(cell);
-    if (number == 1.0f || cell == "true" || cell == "True" || cell == "TRUE")
-      add_label(name, row);
-    else if (number != 0.0f && !cell.empty() && cell != "false" && cell != "False" &&
-             cell != "FALSE")
-      return RowProblem{error_id::text_row_label,
-                        soma::quoted(cell) + " in column " + soma::quoted(name),
-                        "0 or 1 in each of label_columns (--label-columns)"};
-  }
-  return std::nullopt;
-}
-
-SOMA_INLINE void RowReader::add_label(std::string_view label, Row& row) {
-  label = trimmed_label(label);
-  if (std::ranges::find(row.labels, label) == row.labels.end()) row.labels.emplace_back(label);
 }
 
 SOMA_INLINE std::optional<RowProblem> RowReader::check(Row& row) const {

@@ -43,28 +43,26 @@ class LabelIndex {
 class LabelCounter {
  public:
   struct Classes {
-    std::vector<std::string> names{};     // as sort_labels() orders them
-    std::vector<std::uint64_t> counts{};  // rows of each
-    std::vector<std::size_t> of_number{}; // the class of a label's number
+    std::vector<std::string> names{};      // as sort_labels() orders them
+    std::vector<std::uint64_t> counts{};   // rows of each
+    std::vector<std::size_t> of_number{};  // the class of a label's number
   };
 
   // `most`: more labels are taken for a mistake. `operation` names the caller in messages, and must
   // outlive the object.
-  LabelCounter(std::string_view operation, std::size_t most)
-      : operation_(operation), most_(most) {}
+  LabelCounter(std::string_view operation, std::size_t most) : operation_(operation), most_(most) {}
 
   // Returns the label's number. Error text.label_count.
   std::size_t add(const std::string& label, std::string_view file, std::uint64_t line);
   // A class that perhaps no row has.
   void add_class(const std::string& label, std::string_view file);
 
-  std::size_t size() const { return labels_.size(); }
   std::vector<std::string> labels() const;
 
   // The classes of the labels so far. With RowOptions::merge_labels labels of one key become one
-  // class, named as most of its rows are. Labels that differ by case stay apart, with a note. Errors
-  // text.one_class, text.label_alike (two labels are the same, or look the same, and are not
-  // merged), text.label_separator.
+  // class, named as most of its rows are. Labels that differ by case stay apart, with a note.
+  // Errors text.one_class, text.label_alike (two labels have one key and are not merged),
+  // text.label_separator.
   Classes finish(const RowOptions& options) const;
 
  private:

@@ -10,8 +10,8 @@
 
 namespace SOMA_NAMESPACE::text {
 
-// True if the cell begins as a list does whose first element is a text: [', [" and, as Python writes
-// tuples and sets, (' and {'.
+// True if the cell begins as a list whose first element is a text: with [' or [", or as Python
+// writes tuples and sets, with (' or {'.
 bool begins_label_list(std::string_view cell);
 
 // The elements of a list of texts, numbers and truth values, in brackets of one kind; not set if

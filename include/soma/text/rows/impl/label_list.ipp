@@ -57,8 +57,8 @@ class LabelListReader {
       ++size;
     const std::string_view word = rest_.substr(0, size);
     rest_.remove_prefix(size);
-    const bool known = real_number(word) || word == "true" || word == "false" || word == "True" ||
-                       word == "False";
+    const bool known =
+        real_number(word) || word == "true" || word == "false" || word == "True" || word == "False";
     return known ? std::optional<std::string>(word) : std::nullopt;
   }
 
