@@ -73,8 +73,13 @@ std::vector<std::string> with_config(std::vector<std::string> arguments,
     for (const std::string& other : arguments)
       if (other == "--config" || other.starts_with("--config="))
         throw UsageError("--config is there twice, wanted one file");
-    const std::vector<std::string> more =
+    std::vector<std::string> more =
         options_of_json(read_json_object(path, "--config"), "--config", flags);
+    // evaluate takes several of them: with that of the command line, that of the file would count.
+    const auto is_data = [](const std::string& option) {
+      return option == "--data" || option.starts_with("--data=");
+    };
+    if (std::ranges::any_of(arguments, is_data)) std::erase_if(more, is_data);
     arguments.insert(arguments.begin() + 1, more.begin(), more.end());
     break;
   }

@@ -4,7 +4,6 @@
 #include "bert_classifier/commands.hpp"
 #include "bert_classifier/compute.hpp"
 #include "bert_classifier/fast/fast.hpp"
-#include "bert_classifier/predict_lines.hpp"
 #include "bert_classifier/results.hpp"
 #include "bert_classifier/train/outputs.hpp"
 #include "bert_classifier/train/rows.hpp"
@@ -18,6 +17,7 @@
 #include <soma/runtime/host.hpp>
 #include <soma/soma.hpp>
 #include <soma/sparse.hpp>
+#include <soma/text/text_lines.hpp>
 #include <soma/train/evaluate.hpp>
 #include <soma/train/stoppable_source.hpp>
 
@@ -43,17 +43,15 @@ int print_values(const soma::train::Evaluation& result, bool json) {
     for (const soma::metrics::Value& value : result.values) record.set(value.name, value.value);
     record.set("loss", result.loss);
     record.set("seconds", result.seconds);
-    std::cout << soma::to_json(record) << '\n';
+    std::cout << soma::to_json_with_null(record) << '\n';
     return 0;
   }
   using soma::fixed;
   for (const soma::metrics::Value& value : result.values)
-    std::cout << value.title << '\t' << fixed(value.value, 4) << '\n';
+    std::cout << value.title << '\t' << soma::metrics::shown(value.value) << '\n';
   std::cout << "loss\t" << fixed(result.loss, 4) << "\nrows\t" << result.sequences << '\n';
   return 0;
 }
-
-bool has_text(std::string_view line) { return line.find_first_not_of(" \t\r\n\f\v") != line.npos; }
 
 }  // namespace
 
@@ -67,13 +65,10 @@ int evaluate(const EvaluateOptions& options) {
   const bool has_classes = model.classes() != 0;
   if (!options.confusion.empty() && !has_classes)
     throw UsageError("--confusion needs a model that gives a text one class");
-  std::vector<soma::text::SkippedRows> skipped;
   soma::text::RowOptions row_settings = row_options(options.data);
   row_settings.labels = model.kind();
   const std::vector<soma::text::LabelledRow> rows =
-      soma::text::read_rows(soma::text::find_test_files(options.data.data, "evaluate"),
-                            model.labels(), row_settings, skipped, "evaluate");
-  report_skipped(skipped);
+      measured_rows(options, model.labels(), row_settings);
   const auto batches = model.batches(
       rows, {.batch_sequences = options.batch_size, .shuffle = false}, &stop_requested);
   using soma::train::StoppableSource;
@@ -104,51 +99,69 @@ namespace {
 
 using Texts = std::span<const std::string_view>;
 
-// Predicts the lines of a file: ask(texts, pairs) returns a prediction for each text.
+// Predicts the lines of files: ask(texts, pairs) returns a prediction for each text.
 template <class Ask>
-int answer_lines(const Ask& ask, soma::data::LabelKind kind, const PredictOptions& options) {
-  LineReader input(options.file);
-  std::ios::sync_with_stdio(false);
-  std::vector<std::string> lines;
-  std::uint64_t answered = 0;
-  const auto answer = [&] {
-    std::vector<std::string_view> texts, pairs;
-    for (const std::string& line : lines) {
-      if (!has_text(line)) continue;
-      texts.push_back(line);
-      if (!options.pairs) continue;
-      const std::size_t tab = line.find('\t');
-      if (tab == line.npos || line.find('\t', tab + 1) != line.npos)
-        soma::fail(soma::error_id::text_row_columns, "predict",
-                   "line " + std::to_string(answered +
-                                            static_cast<std::uint64_t>(&line - lines.data()) + 1),
-                   "not two texts", "a text, a tab and a text (--pairs)");
-      pairs.push_back(texts.back().substr(tab + 1));
-      texts.back() = texts.back().substr(0, tab);
-    }
-    const std::vector<soma::models::Prediction> predictions = ask(texts, pairs);
-    auto next = predictions.begin();
-    for (const std::string& line : lines) {
-      if (has_text(line))
-        std::cout << *next++ << '\n';
-      else if (kind == soma::data::LabelKind::one)
-        std::cout << soma::models::Prediction{} << '\n';  // no class, with probability 0
-      else
-        std::cout << '\n';
-    }
-    std::cout << std::flush;
-    answered += lines.size();
-    lines.clear();
-  };
-  const auto stopped = [] { return stop_requested.requested(); };
-  for (std::string line; std::cout && input.next(line, stopped);) {
-    lines.push_back(std::move(line));
-    // Lines that a user types are answered at once.
-    if (lines.size() >= options.batch_size || input.must_wait()) answer();
+class Answering {
+ public:
+  Answering(const Ask& ask, const PredictOptions& options) : ask_(ask), options_(options) {
+    std::ios::sync_with_stdio(false);
   }
-  if (!lines.empty()) answer();
-  if (stopped())
-    throw Interrupted("predict: ended by a signal, after " + std::to_string(answered) + " lines");
+
+  // Answers the lines of a file; lines before one that cannot be read have their answers.
+  void read(const std::string& file) {
+    soma::text::RowOptions reading;
+    reading.stop = &stop_requested;
+    try {
+      soma::text::TextLines input(file, "predict", reading);
+      for (std::string line; std::cout && input.next(line);) {
+        add(input, std::move(line));
+        // Lines that a user types are answered at once.
+        if (texts_.size() >= options_.batch_size || input.must_wait()) answer();
+      }
+    } catch (const soma::Error& error) {
+      if (error.id() == soma::error_id::stopped) {
+        answer();
+        throw Interrupted("predict: ended by a signal, after " + std::to_string(answered_) +
+                          " lines");
+      }
+      answer();
+      throw;
+    }
+    answer();
+  }
+
+ private:
+  void add(const soma::text::TextLines& input, std::string line) {
+    if (!options_.pairs) return texts_.push_back(std::move(line));
+    const std::size_t tab = line.find('\t');
+    if (!soma::text::is_blank(line) && (tab == line.npos || line.find('\t', tab + 1) != line.npos))
+      soma::fail(soma::error_id::text_row_columns, "predict", input.place(), "not two texts",
+                 "a text, a tab and a text (--pairs)");
+    pairs_.push_back(tab == line.npos ? std::string() : line.substr(tab + 1));
+    texts_.push_back(line.substr(0, tab));
+  }
+  void answer() {
+    const auto views = [](const std::vector<std::string>& texts) {
+      return std::vector<std::string_view>(texts.begin(), texts.end());
+    };
+    for (const soma::models::Prediction& prediction : ask_(views(texts_), views(pairs_)))
+      std::cout << prediction << '\n';
+    std::cout << std::flush;
+    answered_ += texts_.size();
+    texts_.clear();
+    pairs_.clear();
+  }
+
+  const Ask& ask_;
+  const PredictOptions& options_;
+  std::vector<std::string> texts_, pairs_;
+  std::uint64_t answered_ = 0;
+};
+
+template <class Ask>
+int answer_files(const Ask& ask, const PredictOptions& options) {
+  Answering answering(ask, options);
+  for (const std::string& file : options.files) answering.read(file);
   return 0;
 }
 
@@ -161,14 +174,13 @@ int predict(const PredictOptions& options) {
     if (options.pairs) throw UsageError("--pairs: a model of the fast kind reads one text");
     soma::add_sparse(context);
     const auto model = soma::models::FastClassifier::from_folder(context, options.model);
-    return answer_lines([&](Texts texts, Texts) { return model.predict(texts); },
-                        soma::data::LabelKind::one, options);
+    return answer_files([&](Texts texts, Texts) { return model.predict(texts); }, options);
   }
   const TextClassifier model = TextClassifier::from_pretrained(context, options.model);
   check_trained(model, options.model, "predict");
-  return answer_lines(
+  return answer_files(
       [&](Texts texts, Texts pairs) { return model.predict(texts, soma::DType::fp32, pairs); },
-      model.kind(), options);
+      options);
 }
 
 int describe(const DescribeOptions& options) {

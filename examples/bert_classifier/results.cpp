@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <iostream>
 
-using soma::fixed;
+using soma::fixed, soma::metrics::shown;
 
 namespace {
 
@@ -67,15 +67,15 @@ void print_json(const soma::metrics::Classification& metrics, double loss,
   if (metrics.classes() == 2) record.set("auc", metrics.area_under_curve());
   record.set("loss", loss);
   for (const auto& [name, value] : more.entries()) record.set(name, value.number);
-  std::cout << soma::to_json(record) << '\n';
+  std::cout << soma::to_json_with_null(record) << '\n';
 }
 
 void print_summary(const soma::metrics::Classification& metrics,
                    const std::vector<std::string>& labels, double loss) {
   const soma::metrics::Interval interval = metrics.accuracy_interval();
   std::cout << "accuracy " << fixed(metrics.accuracy(), 4) << " (95 %: " << fixed(interval.low, 4)
-            << " to " << fixed(interval.high, 4) << "), macro F1 " << fixed(metrics.macro_f1(), 4);
-  if (metrics.classes() == 2) std::cout << ", AUC " << fixed(metrics.area_under_curve(), 4);
+            << " to " << fixed(interval.high, 4) << "), macro F1 " << shown(metrics.macro_f1());
+  if (metrics.classes() == 2) std::cout << ", AUC " << shown(metrics.area_under_curve());
   std::cout << ", loss " << fixed(loss, 4) << ", " << metrics.cases() << " rows\n";
   if (metrics.only_prediction())
     std::cout << "predicts one class only, " << labels[*metrics.only_prediction()]
@@ -87,6 +87,6 @@ void print_classes(const soma::metrics::Classification& metrics,
                    const std::vector<std::string>& labels) {
   std::cout << "class\tprecision\trecall\tF1\n";
   for (std::size_t i = 0; i < metrics.classes(); ++i)
-    std::cout << labels[i] << '\t' << fixed(metrics.precision(i), 4) << '\t'
-              << fixed(metrics.recall(i), 4) << '\t' << fixed(metrics.f1(i), 4) << '\n';
+    std::cout << labels[i] << '\t' << shown(metrics.precision(i)) << '\t'
+              << shown(metrics.recall(i)) << '\t' << shown(metrics.f1(i)) << '\n';
 }

@@ -4,6 +4,7 @@
 
 #include <soma/text/labelled_text.hpp>
 #include <soma/text/stream_source.hpp>
+#include <soma/text/text_lines.hpp>
 #include <soma/text/tokenizer.hpp>
 #include <soma/text/tokenizer_json.hpp>
 #include <soma/text/train_vocabulary.hpp>

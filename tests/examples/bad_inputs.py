@@ -33,8 +33,8 @@ case("evaluate confusion nowhere",
 case("predict file missing", [*PREDICT, "--model=../base/model", "nowhere.txt"], 1, "file.read")
 case("predict folder", [*PREDICT, "--model=../base/model", "folder"], 1, "file.read",
      {"folder": None})
-case("predict not UTF-8", [*PREDICT, "--model=../base/model", "a.txt"], 0, "",
-     {"a.txt": b"caf\xe9\n"})
+case("predict not UTF-8", [*PREDICT, "--model=../base/model", "a.txt"], 1, "text.row_encoding",
+     {"a.txt": b"good\ncaf\xe9\n"}, says='line 2 of "a.txt"')
 
 # ---- models; what is in their folder may be bad, too: bad_models.py
 

@@ -66,7 +66,22 @@ data("data one class", ROWS.replace(b"\t0", b"\t1"), "text.one_class")
 data("data label missing", ROWS + b"a text\t\n", "text.row_label")
 data("data text missing", ROWS + b"  \t1\n", "text.row_empty")
 data("data too many classes", b"".join(b"text %d\tname %d\n" % (i, i) for i in range(1500)),
-     "text.label_count")
+     "text.label_count", "--label-column=2")
+data("data of two columns of texts", b"".join(b"text %d\tname %d\n" % (i, i) for i in range(50)),
+     "text.column", says="--label-column")
+data("data labels that are the same", ROWS + b"a\t1.0\n", "text.label_alike",
+     says='"1" (line 2 of "rows.tsv") and "1.0" (line 61')
+data("data labels that are the same, streamed", ROWS + b"a\t1.0\n", "text.label_alike",
+     "--stream=9", says="--merge-labels")
+data("data lists of labels", b"a\t['x', 'y']\nb\t['x']\n", "text.row_label", says="--multi-label")
+data("data list of labels cut", b"a\t['x', 'y'\nb\t['x']\n", "text.row_label", "--multi-label",
+     says="line 1")
+data("data columns of labels", b"text,x,y\na,1,0\nb,0,7\n", "text.row_label", "--label-columns=x,y",
+     file="rows.csv", says='line 3 of "rows.csv" is "7" in column "y"')
+data("data columns of labels missing", b"text,x\na,1\n", "text.column", "--label-columns=x,y",
+     file="rows.csv")
+data("data UTF-16 cut", b"\xff\xfe" + (ROWS.decode() + "cut\t1").encode("utf-16-le") + b"a",
+     "text.row_encoding", says="line 61")
 data("data all rows bad", b"a\tb\n" + b"x\n" * 9, "text.one_class", "--skip-bad-rows")
 data("data all rows bad and skipped", b" \t1\n \t0\n", "text.file_empty", "--skip-bad-rows")
 data("data without words", b"\xe2\x80\x8b\t0\n\xe2\x80\x8b\t1\n" * 60, "text.training",
@@ -84,7 +99,7 @@ data("fastText with two labels", b"__label__1 __label__2 good\n", "text.row_labe
 data("JSON lines cut", b'{"text": "a", "label": 1}\n{"text": "b", "la\n', "text.row_json",
      file="rows.jsonl", says="line 2")
 data("JSON lines without label", b'{"text": "a"}\n', "text.row_json", file="rows.jsonl")
-data("JSON lines label number", b'{"text": "a", "label": 1.5}\n', "text.row_json",
+data("JSON lines label null", b'{"text": "a", "label": null}\n', "text.row_json",
      file="rows.jsonl")
 data("JSON lines text list", b'{"text": ["a"], "label": 1}\n', "text.row_json", file="rows.jsonl")
 data("JSON lines twice", b'{"text": "a", "text": "b", "label": 1}\n', "text.row_json",

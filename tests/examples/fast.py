@@ -44,7 +44,7 @@ def check_serve(program, model, checks):
     with tool.Process([program, "serve", f"--model={model}", "--port=0"],
                       stdout=subprocess.PIPE, env=tool.environment()) as running:
         address = running.stdout.readline().decode().split()[-1]
-        request = urllib.request.Request(address + "/invocations", b"a good film\na dull plot\n",
+        request = urllib.request.Request(address + "/invocations", b"a good film\n\na dull plot\n",
                                          {"Content-Type": "text/plain"})
         for attempt in range(100):
             try:
@@ -55,7 +55,8 @@ def check_serve(program, model, checks):
                 checks.that(error.code == 503, f"status {error.code}")
         running.terminate()
         running.wait(60)
-    checks.that([line.split("\t")[0] for line in lines] == ["1", "0"], f"served {lines}")
+    checks.that([line.split("\t")[0] for line in lines] == ["1", "", "0"] and lines[1] == "\t0.0000",
+                f"served {lines}")
 
 
 def main():
@@ -77,11 +78,12 @@ def main():
     table = tool.must_run(program, ["evaluate", f"--model={model}", f"--data={data}"]).stdout
     checks.that(re.search(rb"accuracy 1\.0000.*\na text took .* us \(p50\)", table), f"{table}")
 
-    lines = [b"a good film", b"", b"a dull plot", b"\xff\xfe", b"x" * 100_000]
+    lines = [b"a good film", b"", b"a dull plot", b" ", b"x" * 100_000]
     answers = tool.must_run(program, ["predict", f"--model={model}"],
                             text=b"\n".join(lines) + b"\n").stdout.splitlines()
     checks.that(len(answers) == len(lines), f"{answers}")
     checks.that([answers[i].split(b"\t")[0] for i in (0, 2)] == [b"1", b"0"], f"{answers}")
+    checks.that([answers[i] for i in (1, 3)] == [b"\t0.0000"] * 2, f"lines without text: {answers}")
 
     check_bits(program, work, data, checks)
     check_refusals(program, data, checks)

@@ -85,6 +85,9 @@ def check_regression(program, work, checks):
         checks.that(status == 200 and numbers[0] > numbers[1] + 1, body)
         checks.that(ask("text/csv", "a good film\r\n") == (200, f"{answers[0]}\r\n"), "as CSV")
         checks.that(ask("text/plain", "a good film\n") == (200, f"{answers[0]}\n"), "as text")
+        checks.that(ask("text/plain", "a good film\n \n") == (200, f"{answers[0]}\n\n"), "a blank line")
+        checks.that(json.loads(ask("application/json", '{"text": ""}')[1]) == {"predictions": [{"number": None}]},
+                    "no number for no text")
     # Streamed rows are the same numbers; what is no number is refused by line.
     tool.must_run(program, [*TRAIN, "--regression", f"--data={rows}", f"--dev={rows}",
                             "--stream=50"])
@@ -109,6 +112,9 @@ def check_several(program, work, model, checks):
         checks.that(sorted(answer["labels"]) == sorted(wanted), answer)
         checks.that([field for field in lines[0].split("\t")[::2] if field] == answer["labels"],
                     f"{lines} {answer}")
+        none = json.loads(ask("application/json", '{"text": " "}')[1])["predictions"][0]
+        checks.that(none["labels"] == [] and set(none["probabilities"].values()) == {0}, none)
+        checks.that(predict(program, several, b"\n").stdout == b"\n", "no labels for no text")
         row = ask("text/csv", "a good film\n")[1]
         checks.that(row == lines[0].replace("\t", ",") + "\r\n", row)
 
@@ -200,6 +206,12 @@ def check_blank_lines(program, model, checks):
     checks.that(result.stdout == b"\t0.0000\n" + alone + b"\t0.0000\n" and not result.stderr,
                 result.stdout)
     checks.that(re.fullmatch(rb"\d\t0\.\d{4}\n", alone), alone)
+    with serving(program, model) as ask:
+        served = ask("text/plain", "\na good film\n \t \n")
+        checks.that(served == (200, result.stdout.decode()), f"serve says of blank lines what predict says: {served}")
+        answer = json.loads(ask("application/json", '{"inputs": ["", "a good film"]}')[1])["predictions"]
+        checks.that(answer[0] == {"label": "", "probability": 0, "probabilities": {"0": 0, "1": 0}}, answer)
+        checks.that(answer[1]["label"] == alone.decode()[0], answer)
 
 
 def main():

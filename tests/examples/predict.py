@@ -3,6 +3,7 @@
     python3 predict.py PROGRAM WORK_FOLDER
 """
 
+import gzip
 import json
 import os
 import re
@@ -43,7 +44,7 @@ def check_lines(program, model, work, checks):
         checks.that(result.returncode == 0 and not result.stderr, f"{text[:40]}: {result.stderr}")
         return result.stdout
 
-    lines = [b"a good film", b"", b"a dull plot", b"   ", b"caf\xe9 \xff\xfe", b"zero \0 byte",
+    lines = [b"a good film", b"", b"a dull plot", b"   ", b"caf\xc3\xa9", b"a\tb",
              b"x" * 100_000, b"\xf0\x9f\x98\x80"]
     whole = predict(b"\n".join(lines) + b"\n")
     checks.that(whole.count(b"\n") == len(lines), f"not an answer a line: {whole[-300:]}")
@@ -60,6 +61,49 @@ def check_lines(program, model, work, checks):
     for size in (1, 7, 200):
         found = labels(predict(b"", str(path), f"--batch-size={size}"))
         checks.that(found == expected, f"batches of {size} lines")
+
+
+def check_files(program, model, work, checks):
+    """Compressed files, UTF-16, several files and pipes have the answers of their texts."""
+    def predict(*files, text=b""):
+        return tool.run(program, ["predict", f"--model={model}", *[str(file) for file in files]], text=text)
+
+    text = "".join(f"{'dull' if i % 3 else 'good'} film, caf\u00e9 {i}\n" for i in range(50)) + "\n"
+    plain = work / "plain.txt"
+    plain.write_text(text, encoding="utf-8")
+    wanted = predict(plain).stdout
+    checks.that(wanted.count(b"\n") == 51, f"{wanted}")
+    forms = {"gz": gzip.compress(text.encode()), "two gz": gzip.compress(text[:99].encode()) +
+             gzip.compress(text[99:].encode()), "mark": b"\xef\xbb\xbf" + text.encode(), "utf-16": text.encode("utf-16"),
+             "big": b"\xfe\xff" + text.encode("utf-16-be"), "gz utf-16": gzip.compress(text.encode("utf-16"))}
+    for name, content in forms.items():
+        (work / "form").write_bytes(content)
+        for how, result in [("file", predict(work / "form")), ("standard input", predict("-", text=content))]:
+            checks.that(result.returncode == 0 and result.stdout == wanted, f"{name}, {how}: {result.stderr}")
+    checks.that(predict(plain, work / "form", "-", text=forms["gz"]).stdout == wanted * 3, "three files")
+    # What is not text is refused by file and line, behind the answers of the lines before.
+    for name, bad, says in [("latin.txt", "good\n\ncaf\u00e9\n".encode("latin-1"), b"line 3 of"),
+                            ("zero.txt", b"good\na\0b\n", b"line 2 of"), ("wide.txt", b"\xff\xfea\0\n", b"line 1 of"),
+                            ("cut.gz", gzip.compress(text.encode() * 99)[:-9], b"cut.gz")]:
+        (work / name).write_bytes(bad)
+        result = predict(plain, work / name)
+        checks.that(result.returncode == 1 and says in result.stderr and name.encode() in result.stderr and
+                    result.stderr.count(b"\n") == 1, f"{name}: {result.stderr}")
+        checks.that(result.stdout.startswith(wanted), f"{name}: the answers before")
+        checks.that(name != "latin.txt" or result.stdout.count(b"\n") == 53, f"{name}: two lines before")
+    piped = subprocess.run(["bash", "-c", f'"$0" predict --model="{model}" <(cat "$1") <(gzip -c "$1")', program,
+                            str(plain)], capture_output=True, env=tool.environment(), timeout=60)
+    checks.that(piped.stdout == wanted * 2, f"process substitution: {piped.stderr}")
+    (work / "rows.gz").write_bytes(gzip.compress(tool.rows()))
+    report = ["evaluate", f"--model={model}", "--json", "--data"]
+    for files, count, content in [([work / "rows.tsv", work / "rows.gz"], 120, b""), (["-"], 60, tool.rows()),
+                                  (["-", work / "rows.tsv"], 120, gzip.compress(tool.rows()))]:
+        result = tool.run(program, [*report, *[str(file) for file in files]], text=content)
+        checks.that(result.returncode == 0 and json.loads(result.stdout)["rows"] == count, f"{files}: {result.stderr}")
+    (work / "evaluate.json").write_text(json.dumps({"data": str(work / "rows.tsv")}))
+    for more, count in [([], 60), ([f"--data={work}/rows.gz"], 60)]:
+        result = tool.run(program, [*report[:-1], f"--config={work}/evaluate.json", *more])
+        checks.that(result.returncode == 0 and json.loads(result.stdout)["rows"] == count, f"--config {more}: {result.stderr}")
 
 
 def check_closed_pipe(program, model, checks):
@@ -163,7 +207,12 @@ def check_evaluate(program, model, work, checks):
     on_folder = ["evaluate", f"--model={model}", f"--data={folder}", "--json"]
     checks.that(json.loads(tool.must_run(program, on_folder).stdout)["rows"] == 40, "dev of a folder without test")
     (folder / "test.tsv").write_bytes(b"good\t1\nfine\t1\n")  # one class is enough to measure by
-    checks.that(json.loads(tool.must_run(program, on_folder).stdout)["rows"] == 2, "test of a folder")
+    one = json.loads(tool.must_run(program, on_folder).stdout)
+    checks.that(one["rows"] == 2, "test of a folder")
+    # One class has no curve, and classes that are nowhere have no values.
+    checks.that("auc" in one and one["auc"] is None, f"{one}")
+    table = tool.must_run(program, on_folder[:-1]).stdout.decode()
+    checks.that(", AUC -, " in table and re.search(r"^0\t\S+\t-\t\S+$", table, re.M), f"{table}")
     table = (work / "confusion.csv").read_text().splitlines()
     cells = [[int(cell) for cell in line.split(",")[1:3]] for line in table[1:3]]
     checks.that(sum(map(sum, cells)) == 60, f"confusion {table}")
@@ -220,6 +269,7 @@ def main():
     checks = tool.Checks()
     check_streaming(program, model, checks)
     check_lines(program, model, work, checks)
+    check_files(program, model, work, checks)
     check_closed_pipe(program, model, checks)
     check_signals(program, model, work, checks)
     check_streams(program, model, work, checks)

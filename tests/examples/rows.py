@@ -3,9 +3,11 @@
     python3 rows.py PROGRAM WORK_FOLDER
 """
 
+import gzip
 import itertools
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -161,6 +163,139 @@ def check_several(work):
     that(result.returncode == 2, "weights of classes are for one label")
 
 
+def check_lists(work):
+    """Several labels as lists in a cell, and as columns of 0 and 1."""
+    that = work.checks.that
+    rows = [(f"{'dull' if i % 2 else 'fine'} film number {i}", ["xy"[i % 2]] + (["b"] if i % 3 else []))
+            for i in range(120)]
+    forms = {"plain": ",".join, "json": json.dumps, "python": repr, "tuple": lambda labels: repr(tuple(labels))}
+    hashes = {}
+    for name, form in forms.items():
+        cells = [form(labels).replace('"', '""') for _, labels in rows]
+        table = "text,labels\n" + "".join(f'{text},"{cell}"\n' for (text, _), cell in zip(rows, cells))
+        data = work.file("a.csv", table.encode())
+        that(work.train(data, "--multi-label") == ["b", "x", "y"], f"{name}: three labels")
+        hashes[name] = hash_of(work.report(data, "--multi-label"))
+        if name != "plain":
+            result = work.run(*TRAIN, data)
+            that(b"--multi-label" in result.stderr and b"[text.row_label]" in result.stderr, f"{name}: {result.stderr}")
+    flags = "text,x,y,b\n" + "".join(f"{text}," + ",".join(str(int(name in labels)) for name in "xyb") + "\n"
+                                     for text, labels in rows)
+    data = work.file("flags.csv", flags.encode())
+    hashes["columns"] = hash_of(work.report(data, "--label-columns=x,y,b"))
+    that(len(set(hashes.values())) == 1, f"the same model from each form: {hashes}")
+    streamed = [hash_of(work.report(data, "--dev=flags.csv", "--label-columns=b, y,x", "--no-shuffle", *more))
+                for more in [[], ["--stream=5"]]]
+    that(streamed[0] == streamed[1], "columns of labels, streamed")
+    that(work.train(data, "--label-columns=x,y,b") == ["b", "x", "y"], "a model of columns")
+    result = work.run("evaluate", "--model=model", data, "--label-columns=x,y,b", "--json")
+    that(json.loads(result.stdout)["rows"] == 120, f"evaluate of columns: {result.stderr}")
+    for bad in [["--label-column=x"], ["--regression"], ["--model-kind=fast"]]:
+        result = work.run("train", "--quiet", data, "--label-columns=x,y,b", *bad)
+        that(result.returncode != 0 and result.stderr.count(b"\n") == 1, f"{bad}: {result.stderr}")
+
+
+def fast_classes(work, *arguments):
+    """The classes of a model of the fast kind, and what training said."""
+    result = tool.must_run(work.program, ["train", "--model-kind=fast", "--quiet", "--threads=1", "--epochs=1",
+                                          "--output=fast", *arguments], folder=work.folder)
+    return json.loads((work.folder / "fast/config.json").read_text())["labels"].split(), result.stderr.decode()
+
+
+def check_label_place(work):
+    """Labels in the first column; columns that say nothing; more classes than rows can teach."""
+    that = work.checks.that
+    rows = [(f"{'dull' if i % 2 else 'fine'} film number {i}", "pos" if i % 2 else "neg") for i in range(80)]
+    usual = work.file("usual.tsv", "".join(f"{text}\t{label}\n" for text, label in rows).encode())
+    first = work.file("first.csv", "".join(f'"{label}","{text}"\n' for text, label in rows).encode())
+    wanted = hash_of(work.report(usual))
+    result = tool.must_run(work.program, [*TRAIN, first], folder=work.folder)
+    that(hash_of(result.stdout.decode()) == wanted, "labels in front of the texts train the same model")
+    that(b"taken from column 1" in result.stderr and b"--label-column" in result.stderr, f"{result.stderr}")
+    streams = [hash_of(work.report(data, "--no-shuffle", "--stream=9")) for data in [usual, first]]
+    that(streams[0] == streams[1], "the same, streamed")
+    for data in [usual, first]:
+        names, says = fast_classes(work, data)
+        that(names == ["neg", "pos"] and ("column 1" in says) == (data == first), f"fast: {names} {says}")
+    result = work.run("evaluate", "--model=fast", first, "--json")
+    that(json.loads(result.stdout)["rows"] == 80 and b"column 1" in result.stderr, f"evaluate: {result.stderr}")
+    data = work.file("own.tsv", b"".join(b"a text about %d\tname %d\n" % (i, i) for i in range(30)))
+    for kind in ["bert", "fast"]:
+        result = work.run("train", "--quiet", data, f"--model-kind={kind}")
+        that(result.stderr.endswith(b"[text.column]\n") and b"--label-column" in result.stderr, f"{kind}: {result.stderr}")
+    names, says = fast_classes(work, data, "--label-column=2")
+    that("60 classes" in says or "30 classes in 30 rows" in says, f"more classes than half of the rows: {says}")
+    names, says = fast_classes(work, work.file("half.tsv", b"a\tx\nb\ty\nc\tx\nd\ty\n"))
+    that(says == "", f"as many classes as half of the rows: {says}")
+
+
+def check_same_labels(work):
+    that = work.checks.that
+    rows = [(f"{'dull' if i % 2 else 'fine'} film number {i}", i % 2) for i in range(80)]
+    plain = "".join(f"{text}\t{label}\n" for text, label in rows)
+    for one, other in [("1", "1.0"), ("True", "true"), ("caf\u00e9", "cafe\u0301"), ("good", "go\u00adod")]:
+        mixed = "".join(f"{text}\t{(one if i % 3 else other) if label else 'none'}\n"
+                        for i, (text, label) in enumerate(rows))
+        data = work.file("mixed.tsv", mixed.encode())
+        for kind in [["--vocab-size=200"], ["--model-kind=fast"], ["--vocab-size=200", "--stream=9"]]:
+            result = work.run("train", "--quiet", data, *kind)
+            that(result.stderr.endswith(b"[text.label_alike]\n") and b"line 2 of" in result.stderr and
+                 b"line 4 of" in result.stderr, f"{one!r}, {other!r} {kind}: {result.stderr}")
+        that(sorted(work.train(data, "--merge-labels")) == sorted([one, "none"]), f"{one!r}, {other!r} merged")
+        that(sorted(work.train(data, "--merge-labels", "--stream=9")) == sorted([one, "none"]), "merged, streamed")
+    names, says = fast_classes(work, work.file("case.tsv", plain.replace("\t0", "\tDull").replace(
+        "\t1", "\tfine").replace("number 4\tDull", "number 4\tdull").encode()))
+    that(names == ["Dull", "dull", "fine"] and "differ by case" in says, f"two classes, and a line: {names} {says}")
+    # A model knows its labels in the spelling of other files, where that is wanted.
+    work.train(work.file("plain.tsv", plain.encode()))
+    data = work.file("dotted.jsonl", "".join(json.dumps({"text": text, "label": float(label)}) + "\n"
+                                             for text, label in rows).encode())
+    result = work.run("evaluate", "--model=model", data, "--json")
+    that(result.stderr.endswith(b"[text.label_unseen]\n") and b"--merge-labels" in result.stderr, f"{result.stderr}")
+    result = work.run("evaluate", "--model=model", data, "--json", "--merge-labels")
+    that(result.stdout and json.loads(result.stdout)["rows"] == 80, f"{result.stderr}")
+
+
+def check_known_texts(work):
+    """A line says how many validation texts are training texts."""
+    that = work.checks.that
+    data = work.file("train.tsv", tool.rows(60))
+    other = b"another text\t1\n"
+    for more in [["--model-kind=fast"], ["--vocab-size=200"], ["--vocab-size=200", "--stream=9"]]:
+        for dev, says in [(other, None), (other + tool.rows(1) * 2, b"2 of 3 validation texts"), (tool.rows(20), b"20 of 20")]:
+            work.file("dev.tsv", dev)
+            result = work.run("train", "--quiet", "--epochs=1", data, "--dev=dev.tsv", *more)
+            that(result.returncode == 0 and (says or b"") in result.stderr and
+                 (b"also stand in" in result.stderr) == (says is not None), f"{more}: {says} {result.stderr}")
+    pairs = b"first,second,label\n" + b"".join(b"number %d,number %d,%d\n" % (i, i % 7, i % 2) for i in range(40))
+    work.file("pairs.csv", pairs)
+    work.file("dev.csv", b"first,second,label\nnumber 1,number 1,1\nnumber 1,number 2,1\n")
+    result = work.run(*TRAIN, "--data=pairs.csv", "--dev=dev.csv", "--text-column=first", "--pair-column=second")
+    that(b"1 of 2 validation texts" in result.stderr, f"a pair is both texts: {result.stderr}")
+
+
+def check_streams(work):
+    """Standard input and pipes are read where one pass is enough."""
+    that = work.checks.that
+    content = tool.rows(80)
+    data = work.file("rows.tsv", content)
+    wanted = hash_of(work.report(data))
+    for form in [content, gzip.compress(content), content.decode().encode("utf-16")]:
+        result = work.run(*TRAIN, "--data=-", text=form)
+        that(result.returncode == 0 and hash_of(result.stdout.decode()) == wanted, f"standard input: {result.stderr}")
+    table = content.replace(b"\t", b",")
+    result = work.run(*TRAIN, "--data=-", text=table)
+    that(result.returncode == 0 and hash_of(result.stdout.decode()) == wanted, f"CSV of no name: {result.stderr}")
+    piped = subprocess.run(["bash", "-c", '"$0" "$@" --data <(cat rows.tsv) --dev <(cat rows.tsv)', work.program, *TRAIN],
+                           cwd=work.folder, capture_output=True, env=tool.environment(), timeout=60)
+    that(piped.returncode == 0 and
+         hash_of(piped.stdout.decode()) == hash_of(work.report(data, "--dev=rows.tsv")), f"{piped.stderr}")
+    for more in [["--stream=9"], ["--dev=-"]]:
+        result = work.run(*TRAIN, "--data=-", *more, text=content)
+        that(result.returncode == 2 and b"can be read once" in result.stderr and result.stderr.count(b"\n") == 1,
+             f"{more}: {result.stderr}")
+
+
 def check_rare(work):
     that = work.checks.that
     rows = "".join(f"{'odd' if i % 16 == 0 else 'usual'} film number {i}\t{'yes' if i % 16 == 0 else 'no'}\n"
@@ -226,7 +361,8 @@ def check_command_line(work):
 
 def main():
     work = Work(sys.argv[1], tool.fresh_folder(Path(sys.argv[2])), tool.Checks())
-    for check in [check_headers, check_columns, check_several, check_rare, check_command_line]:
+    for check in [check_headers, check_columns, check_several, check_lists, check_label_place,
+                  check_same_labels, check_known_texts, check_streams, check_rare, check_command_line]:
         check(work)
     return work.checks.finish("rows")
 

@@ -32,7 +32,7 @@ class Server:
 
     def ask(self, kind, body, accept=None):
         headers = {"Content-Type": kind, **({"Accept": accept} if accept else {})}
-        return self.request("POST", "/invocations", body.encode(), headers)
+        return self.request("POST", "/invocations", body.encode() if isinstance(body, str) else body, headers)
 
     def end(self):
         self.process.terminate()
@@ -60,6 +60,13 @@ def check_bodies(server, checks):
             (CSV + "; header=present", "text\nfine film\n", "csv with a header"),
             ('Text/CSV;charset=utf-8; HEADER="present"', "id,text\n7,fine film\n", "a column")]:
         checks.that(good(kind, body, 1, name) == one, f"{name}: another answer")
+    for name, form in [("a mark", lambda text: b"\xef\xbb\xbf" + text), ("UTF-16", lambda text: text.decode().encode("utf-16")),
+                       ("UTF-16 of the other order", lambda text: b"\xfe\xff" + text.decode().encode("utf-16-be"))]:
+        for kind, body in [(PLAIN, b"fine film"), (JSON, b'{"inputs": "fine film"}'), (CSV, b'"fine film"\r\n'),
+                           (LINES, b'{"text": "fine film"}\n')]:
+            checks.that(good(kind, form(body), 1, name) == one, f"{name}, {kind}: another answer")
+    status, _, answer = server.ask(PLAIN, b"\xff\xfea\0\0\xd8")
+    checks.that(status == 400 and json.loads(answer)["id"] == "serve.body", f"half a character: {status}, {answer}")
     good(LINES, '{"text": "fine"}\n{"text": "dull"}\n', 2, "lines")
     good(CSV + ";header=present", "text,label\nfine,1\n\ndull,0\n", 2, "rows behind a header")
     for kind, body, name in [

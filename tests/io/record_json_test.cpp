@@ -70,6 +70,15 @@ TEST_CASE("every double comes back bit for bit", "[unit][io]") {
   }
 }
 
+TEST_CASE("a value that is not defined is null where that is asked for", "[unit][io]") {
+  Record record;
+  record.set("auc", std::nan(""));
+  record.set("f1", 0.5);
+  record.set("text", "NaN");
+  CHECK(to_json_with_null(record) == "{\"auc\": null, \"f1\": 0.5, \"text\": \"NaN\"}");
+  CHECK(to_json(record) == "{\"auc\": \"NaN\", \"f1\": 0.5, \"text\": \"NaN\"}");
+}
+
 TEST_CASE("what is no record is refused", "[unit][io]") {
   CHECK(
       problem_of("[1]") ==

@@ -79,12 +79,17 @@ TEST_CASE("macro F1 is over the classes that occur", "[unit]") {
   Classification metrics(3);
   metrics.add(std::array<float, 3>{2, 1, 0}, 0);
   metrics.add(std::array<float, 3>{0, 1, 2}, 2);
-  CHECK(metrics.f1(1) == 0);
+  for (const double none : {metrics.f1(1), metrics.precision(1), metrics.recall(1)})
+    CHECK(std::isnan(none));
   CHECK(metrics.macro_f1() == 1);
   // One that is predicted only is one that occurs.
   metrics.add(std::array<float, 3>{0, 2, 1}, 2);
   CHECK(metrics.macro_f1() == (1 + 0 + 2.0 / 3) / 3);
-  CHECK(Classification(3).macro_f1() == 0);
+  CHECK(metrics.precision(1) == 0);
+  CHECK(metrics.f1(1) == 0);
+  CHECK(std::isnan(metrics.recall(1)));
+  CHECK(std::isnan(Classification(3).macro_f1()));
+  CHECK(Classification(3).accuracy() == 0);
 }
 
 TEST_CASE("one class only, and the share of the most frequent label", "[unit]") {
@@ -103,7 +108,17 @@ TEST_CASE("the area under the curve counts pairs, ties for half", "[unit]") {
   CHECK(area_under_curve({1, 2, 3}, {4, 5}) == 1);
   CHECK(area_under_curve({4, 5}, {1, 2, 3}) == 0);
   CHECK(area_under_curve({1, 2, 2, 3}, {2, 3}) == (1 + 2 * 0.5 + 3 + 0.5) / 8);
-  CHECK(area_under_curve({}, {1}) == 0.5);
+  // One class alone has no curve.
+  CHECK(std::isnan(area_under_curve({}, {1})));
+  CHECK(std::isnan(area_under_curve({1}, {})));
+  Classification one(2);
+  one.add(std::array<float, 2>{0, 1}, 1);
+  CHECK(std::isnan(one.area_under_curve()));
+  CHECK(std::isnan(soma::metrics::find(one.values(), "auc")->value));
+  CHECK(soma::metrics::shown(one.area_under_curve()) == "-");
+  CHECK(soma::metrics::shown(0.12345) == "0.1235");
+  one.add(std::array<float, 2>{1, 0}, 0);
+  CHECK(one.area_under_curve() == 1);
   // Scores without a place in the order, wherever they stand.
   const float nan = std::nanf("");
   CHECK(area_under_curve({1, nan, 2}, {3, nan}) == (2 + 4 * 0.5) / 6);

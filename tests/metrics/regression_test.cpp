@@ -50,7 +50,9 @@ TEST_CASE("R2 of several outputs is their mean, and does not cancel", "[unit][me
   metrics::Regression same, missed;
   const std::vector<float> three{3}, four{4};
   same.add(three, Tensor::from<float>(context, {3}, {1}));
-  missed.add(four, Tensor::from<float>(context, {3}, {1}));
+  CHECK(std::isnan(same.r2()));  // of one case
+  same.add(three, Tensor::from<float>(context, {3}, {1}));
+  for (int i = 0; i < 2; ++i) missed.add(four, Tensor::from<float>(context, {3}, {1}));
   CHECK(same.r2() == 1);
   CHECK(missed.r2() == 0);
   CHECK(metrics::Regression().mse() == 0);
@@ -69,7 +71,9 @@ TEST_CASE("F1 of several labels", "[unit][metrics]") {
     CHECK(metrics.cases() == 2);
     CHECK(metrics.f1(0) == 1);
     CHECK(metrics.f1(1) == 0);
-    CHECK(metrics.f1(2) == 0);
+    CHECK(std::isnan(metrics.f1(2)));
+    CHECK(std::isnan(metrics::MultiLabel(3).micro_f1()));
+    CHECK(std::isnan(metrics::MultiLabel(3).macro_f1()));
     CHECK(metrics.macro_f1() == 0.5);      // label 2 says nothing
     CHECK(metrics.micro_f1() == 4.0 / 6);  // 2 hits, 3 labels, 3 predictions
     CHECK(metrics::find(metrics.values(), "f1_1")->value == 0);

@@ -314,7 +314,7 @@ TEST_CASE("data that nothing can be learned from are refused", "[unit][text]") {
   CHECK(
       message("a\tx\nb\ty\nc\tz\n", "", {.max_labels = 2}) ==
       "read_labelled: labels of \"F/train.tsv\" is more than 2, wanted at most that (max_labels), "
-      "in the column of labels [text.label_count]");
+      "in the column of labels (--label-column) [text.label_count]");
   CHECK(message("a\tx\nb\ty\n", "\n") ==
         "read_labelled: file is \"F/dev.tsv\", without rows, wanted at least one row with text and "
         "label [text.file_empty]");

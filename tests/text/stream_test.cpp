@@ -165,10 +165,11 @@ TEST_CASE("a stream's errors name the line, and stay", "[unit][text]") {
     if (at != std::string::npos) message.replace(at, folder.path().size(), "F");
     return message;
   };
-  CHECK(
-      second_batch(start("0\teven\n2\teven\n1\tother\n", in_order)) ==
-      "StreamSource: label in line 3 of \"F/a.tsv\" is \"other\", wanted one of the 2 labels given "
-      "[text.label_unseen]");
+  CHECK(second_batch(start("0\teven\n2\teven\n1\tother\n", in_order)) ==
+        "StreamSource: label in line 3 of \"F/a.tsv\" is \"other\", wanted one of 2 that are "
+        "known, such as "
+        "\"even\" "
+        "[text.label_unseen]");
   CHECK(
       second_batch(start("0\teven\n2\teven\n12\teven\n9\todd\n", in_order)) ==
       "StreamSource: line 4 of \"F/a.tsv\" is encoded as 12 tokens, wanted at most 8 (max_tokens) "

@@ -34,11 +34,8 @@ int evaluate_fast(const EvaluateOptions& options) {
   soma::Context& context = compute.context();
   soma::add_sparse(context);
   const auto model = soma::models::FastClassifier::from_folder(context, options.model);
-  std::vector<soma::text::SkippedRows> skipped;
   const std::vector<soma::text::LabelledRow> rows =
-      soma::text::read_rows(soma::text::find_test_files(options.data.data, "evaluate"),
-                            model.labels(), row_options(options.data), skipped, "evaluate");
-  report_skipped(skipped);
+      measured_rows(options, model.labels(), row_options(options.data));
   if (rows.empty())
     soma::fail(soma::error_id::data_empty, "evaluate", "rows", "none", "at least one");
 

@@ -48,6 +48,7 @@ void check_options(const TrainOptions& options) {
                                     {"--decay-all", options.decay_all},
                                     {"--precision", options.precision != usual.precision},
                                     {"--multi-label", options.data.multi_label},
+                                    {"--label-columns", !options.data.label_columns.empty()},
                                     {"--regression", options.data.regression},
                                     {"--pair-column", !options.data.pair_column.empty()},
                                     {"--class-weights", !options.class_weights.empty()},
@@ -82,7 +83,7 @@ int train_fast(const TrainOptions& given, const TrainOptions& options, Launch& l
   soma::Context& context = compute.context();
   soma::add_sparse(context);
 
-  TrainingRows rows = training_rows(options);
+  TrainingRows rows = training_rows(options, launch.size());
   check_held_out(options, rows);
   const soma::models::TextSetSize size = size_of(rows);
   settings.epochs = options.epochs != 0 ? options.epochs : soma::models::fast_epochs_for(size);

@@ -100,7 +100,7 @@ void write_report(const TrainOptions& options, const ReportParts& parts) {
   if (parts.tested) {
     page.results.emplace_back("test loss", soma::fixed(parts.tested->loss, 4));
     for (const soma::metrics::Value& value : parts.tested->values)
-      page.results.emplace_back("test " + value.title, soma::fixed(value.value, 4));
+      page.results.emplace_back("test " + value.title, soma::metrics::shown(value.value));
   }
   if (parts.run.evaluated && parts.kind == LabelKind::one) {
     page.labels = parts.labels;

@@ -15,6 +15,7 @@
 #include <soma/runtime/clock.hpp>
 #include <soma/soma.hpp>
 #include <soma/sparse.hpp>
+#include <soma/text/byte_source.hpp>
 #include <soma/text/columns.hpp>
 
 #include <algorithm>
@@ -176,8 +177,24 @@ class Body {
   bool busy_ = false;
 };
 
+// A body as every file of texts is read: UTF-16 and a byte order mark are not part of the text.
+// Errors serve.body, serve.body_size.
+std::string plain_text(const Service& service, std::string_view body) {
+  try {
+    soma::text::ByteSource bytes = soma::text::ByteSource::of_file_bytes("serve", body, "the body");
+    if (bytes.ahead().starts_with("\xEF\xBB\xBF")) bytes.skip(3);
+    std::string text = bytes.rest(service.max_body);
+    if (text.size() <= service.max_body) return text;
+  } catch (const soma::Error& error) {
+    bodies::refuse(error.given(), error.wanted());
+  }
+  refuse_size(service, "more than " + std::to_string(service.max_body));
+}
+
 std::vector<std::string> read_texts(const Service& service, const Kinds& kinds,
                                     std::string_view body) {
+  std::string plain;
+  if (soma::text::ByteSource::has_mark(body)) body = plain = plain_text(service, body);
   const std::size_t most = (std::max)(always_texts, service.max_body / text_bytes);
   std::vector<std::string> texts = bodies::texts(kinds.body, body, most + 1, kinds.header);
   if (texts.size() > most)

@@ -38,7 +38,7 @@ void print_test(const soma::train::Evaluation& evaluation) {
   for (const soma::metrics::Value& value : evaluation.values)
     std::cout << "  test " << value.title
               << std::string(value.title.size() < 13 ? 13 - value.title.size() : 1, ' ')
-              << fixed(value.value, 4) << '\n';
+              << soma::metrics::shown(value.value) << '\n';
 }
 
 int say_ending(const TrainOptions& given, Launch& launch, const soma::train::Report& report,

@@ -7,6 +7,7 @@
 #include <soma/tensorboard.hpp>
 #include <soma/train/events.hpp>
 
+#include <cmath>
 #include <cstdint>
 #include <iostream>
 #include <optional>
@@ -85,7 +86,7 @@ class JsonLog final : public soma::train::Callback {
     line.set("event", "evaluation");
     line.set("step", info.step);
     line.set("loss", info.loss);
-    for (const soma::metrics::Value& value : *info.values) line.set(value.name, value.value);
+    set_values(line, *info.values);
     line.set("seconds", info.seconds);
     write(line);
   }
@@ -93,14 +94,14 @@ class JsonLog final : public soma::train::Callback {
     soma::Record line("line");
     line.set("event", "test");
     line.set("loss", evaluation.loss);
-    for (const soma::metrics::Value& value : evaluation.values) line.set(value.name, value.value);
+    set_values(line, evaluation.values);
     line.set("seconds", evaluation.seconds);
     write(line);
   }
   void done(const soma::train::Report& report, std::string_view weights_hash) {
     soma::Record line("line");
     line.set("event", "done");
-    for (const soma::metrics::Value& value : report.values) line.set(value.name, value.value);
+    set_values(line, report.values);
     line.set("train_seconds", report.train_seconds);
     line.set("peak_rss_bytes", report.peak_resident_bytes);
     line.set("weights_hash", weights_hash);
@@ -110,6 +111,11 @@ class JsonLog final : public soma::train::Callback {
   }
 
  private:
+  // A value that is not defined has no place in a line.
+  static void set_values(soma::Record& line, const soma::metrics::Values& values) {
+    for (const soma::metrics::Value& value : values)
+      if (!std::isnan(value.value)) line.set(value.name, value.value);
+  }
   void write(soma::Record& line) {
     if (ranks_ > 1) line.set("rank", static_cast<std::uint64_t>(rank_));
     file_.write(line);
@@ -152,7 +158,7 @@ class TensorBoardLog final : public soma::train::Callback {
     const auto at = static_cast<std::int64_t>(info.step);
     file_.scalar("held_out/loss", at, info.loss);
     for (const soma::metrics::Value& value : *info.values)
-      file_.scalar("held_out/" + value.name, at, value.value);
+      if (!std::isnan(value.value)) file_.scalar("held_out/" + value.name, at, value.value);
     if (device_) device_->skip();
   }
 

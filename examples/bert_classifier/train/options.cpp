@@ -82,15 +82,19 @@ void add_options(CLI::App& command, TrainOptions& options) {
     return command.add_option(name, value, help)->type_name(type)->group(output_group);
   };
 
-  CLI::Option* data = add_rows(command, options.data, "with train and perhaps dev");
-  data->description(
-      "TSV, CSV, fastText or JSON lines, also .gz; or a folder with train, dev and test. Default: "
-      "generated reviews");
+  CLI::Option* data =
+      command
+          .add_option("--data", options.data.data,
+                      "TSV, CSV, fastText or JSON lines, also .gz and UTF-16; - is standard input; "
+                      "or a folder with train, dev and test. Default: generated reviews")
+          ->type_name("PATH")
+          ->group(data_group);
+  add_rows(command, options.data);
   CLI::Option* multi_label =
       command
           .add_flag("--multi-label", options.data.multi_label,
                     "a row may have several labels, or none: several __label__, a cell such as "
-                    "a,b, or a JSON list")
+                    "a,b or ['a', 'b'], or a JSON list")
           ->needs(data)
           ->group(data_group);
   command.add_option("--dev", options.data.dev, "file of held-out rows (validation)")
@@ -279,7 +283,16 @@ void add_options(CLI::App& command, TrainOptions& options) {
 
 void add_options(CLI::App& command, EvaluateOptions& options) {
   add_model(command, options.model);
-  add_rows(command, options.data, "with test, or dev")->required();
+  command
+      .add_option(
+          "--data", options.files,
+          "TSV, CSV, fastText or JSON lines, also .gz and UTF-16; - is standard input; or a "
+          "folder with test, or dev; several are read one after the other")
+      ->required()
+      ->take_all()
+      ->type_name("PATH ...")
+      ->group(data_group);
+  add_rows(command, options.data);
   command.add_option("--batch-size", options.batch_size, "texts per batch")
       ->check(some)
       ->capture_default_str()
@@ -295,9 +308,12 @@ void add_options(CLI::App& command, EvaluateOptions& options) {
 
 void add_options(CLI::App& command, PredictOptions& options) {
   add_model(command, options.model);
-  command.add_option("file", options.file, "file with one text per line; - is standard input")
-      ->capture_default_str()
-      ->type_name("FILE");
+  command
+      .add_option("file", options.files,
+                  "files with one text per line, also .gz and UTF-16; - is standard input")
+      ->take_all()
+      ->type_name("FILE ...")
+      ->default_str("-");
   command.add_flag("--pairs", options.pairs,
                    "each line has two texts separated by a tab, for a model that was trained with "
                    "--pair-column");

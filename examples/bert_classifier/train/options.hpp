@@ -27,6 +27,8 @@ struct DataOptions {
   std::string header = "detect";          // or yes, no
   std::string separator;                  // a name or a character; empty: by the file's extension
   bool multi_label = false;
+  std::string label_columns;  // columns of 0 and 1, each of a class
+  bool merge_labels = false;
   std::string label_separator = ",";
   bool skip_bad_rows = false;
   bool regression = false;               // labels are numbers
@@ -87,6 +89,7 @@ struct TrainOptions {
 struct EvaluateOptions {
   ComputeOptions compute;
   DataOptions data;
+  std::vector<std::string> files;  // with rows; replaces data.data
   std::string model, confusion;
   std::size_t batch_size = 32;
   bool json = false;
@@ -94,7 +97,8 @@ struct EvaluateOptions {
 
 struct PredictOptions {
   ComputeOptions compute;
-  std::string model, file = "-";
+  std::string model;
+  std::vector<std::string> files{"-"};
   bool pairs = false;  // two texts per line
   std::size_t batch_size = 32;
 };

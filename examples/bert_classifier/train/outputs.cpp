@@ -128,7 +128,8 @@ void try_outputs(const TrainOptions& options, bool keeps_checkpoints) {
 }
 
 void try_outputs(const EvaluateOptions& options) {
-  refuse_same({{"--confusion", options.confusion}, {"--data", options.data.data}}, 1);
+  for (const std::string& file : options.files)
+    refuse_same({{"--confusion", options.confusion}, {"--data", file}}, 1);
   try_whole_file("evaluate", options.confusion);
 }
 

@@ -2,13 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-CLI::Option* add_rows(CLI::App& command, DataOptions& options, const std::string& folder) {
-  CLI::Option* data =
-      command
-          .add_option("--data", options.data,
-                      "TSV, CSV, fastText or JSON lines, also .gz; or a folder " + folder)
-          ->type_name("PATH")
-          ->group(data_group);
+void add_rows(CLI::App& command, DataOptions& options) {
   command.add_option("--text-column", options.text_column, "number (from 1) or name of the column")
       ->type_name("N|NAME")
       ->group(data_group);
@@ -47,8 +41,20 @@ CLI::Option* add_rows(CLI::App& command, DataOptions& options, const std::string
       ->capture_default_str()
       ->group(data_group);
   command
+      .add_option(
+          "--label-columns", options.label_columns,
+          "columns of 0 and 1, each for a class, in a table with a header: rows with several "
+          "labels")
+      ->type_name("NAME,...")
+      ->excludes("--label-column")
+      ->group(data_group);
+  command
+      .add_flag("--merge-labels", options.merge_labels,
+                "labels that are the same to a reader (1 and 1.0, true and True, accents composed "
+                "or apart) are one class instead of an error")
+      ->group(data_group);
+  command
       .add_flag("--skip-bad-rows", options.skip_bad_rows,
                 "skip and count invalid rows instead of ending with an error")
       ->group(data_group);
-  return data;
 }

@@ -6,16 +6,40 @@
 #include "bert_classifier/train/reviews.hpp"
 
 #include <soma/base/fixed.hpp>
+#include <soma/text/rows/label_counter.hpp>
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
-#include <map>
+#include <set>
+#include <system_error>
+#include <unordered_map>
 #include <utility>
 
 void report_skipped(const std::vector<soma::text::SkippedRows>& all) {
   for (const soma::text::SkippedRows& skipped : all)
     std::cerr << "skipped " << skipped.rows << " rows: " << skipped.reason.name
               << ", the first in line " << skipped.line << " of " << skipped.file << '\n';
+}
+
+void report_notes(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) std::cerr << note << '\n';
+}
+
+std::vector<soma::text::LabelledRow> measured_rows(const EvaluateOptions& options,
+                                                   const std::vector<std::string>& labels,
+                                                   soma::text::RowOptions rows) {
+  std::vector<std::string> files, notes;
+  for (const std::string& path : options.files)
+    for (std::string& file : soma::text::find_test_files(path, "evaluate"))
+      files.push_back(std::move(file));
+  rows.notes = &notes;
+  std::vector<soma::text::SkippedRows> skipped;
+  std::vector<soma::text::LabelledRow> result =
+      soma::text::read_rows(files, labels, rows, skipped, "evaluate");
+  report_notes(notes);
+  report_skipped(skipped);
+  return result;
 }
 
 namespace {
@@ -37,13 +61,13 @@ char separator_of(const char* option, const std::string& text) {
   return text.empty() ? '\0' : text[0];
 }
 
-std::vector<std::string> split_names(const std::string& text) {
+std::vector<std::string> split_names(const char* option, const std::string& text) {
   std::vector<std::string> names;
   for (std::size_t begin = 0; begin <= text.size() && !text.empty();) {
     const std::size_t end = (std::min)(text.find(',', begin), text.size());
     names.emplace_back(soma::text::trimmed(std::string_view(text).substr(begin, end - begin)));
     if (names.back().empty())
-      throw UsageError("--text-columns " + soma::quoted(text) + " has an empty name in it");
+      throw UsageError(std::string(option) + " " + soma::quoted(text) + " has an empty name in it");
     begin = end + 1;
   }
   return names;
@@ -56,7 +80,9 @@ soma::text::RowOptions row_options(const DataOptions& options) {
   rows.header = options.header == "yes"  ? soma::text::Header::present
                 : options.header == "no" ? soma::text::Header::absent
                                          : soma::text::Header::detect;
-  rows.text_columns = split_names(options.text_columns);
+  rows.text_columns = split_names("--text-columns", options.text_columns);
+  rows.label_columns = split_names("--label-columns", options.label_columns);
+  rows.merge_labels = options.merge_labels;
   rows.pair_column = options.pair_column;
   rows.separator = separator_of("--separator", options.separator);
   rows.label_separator = separator_of("--label-separator", options.label_separator);
@@ -70,22 +96,25 @@ soma::text::RowOptions row_options(const DataOptions& options) {
 
 soma::data::LabelKind label_kind(const DataOptions& options) {
   using soma::data::LabelKind;
-  return options.regression    ? LabelKind::number
-         : options.multi_label ? LabelKind::several
-                               : LabelKind::one;
+  if (options.regression) return LabelKind::number;
+  return options.multi_label || !options.label_columns.empty() ? LabelKind::several
+                                                               : LabelKind::one;
 }
 
 namespace {
 
 TrainingRows read_rows(const TrainOptions& options, const soma::text::DataFiles& files) {
   soma::text::ReadOptions settings;
+  std::vector<std::string> notes;
   settings.rows = row_options(options.data);
+  settings.rows.notes = &notes;
   settings.rows.reads_ahead = options.compute.threads != 1;
   // The fast kind does not use validation rows for selection: by default it learns from all rows.
   const double usual = options.kind == "fast" ? 0 : settings.validation_share;
   settings.validation_share = options.data.held_out_share.value_or(usual);
   settings.read_test = !options.data.files.test.empty();
   soma::text::LabelledText text = soma::text::read_labelled(files, settings);
+  report_notes(notes);
   report_skipped(text.skipped());
   return {text.release_train(),
           {text.validation().begin(), text.validation().end()},
@@ -103,45 +132,86 @@ TrainingRows stream_rows(const TrainOptions& options, const soma::text::DataFile
   rows.stream = {.file = files.train.front(),
                  .rows = row_options(options.data),
                  .buffer_rows = options.stream};
-  std::map<std::string, std::uint64_t> labels;
+  using soma::data::LabelKind;
+  std::vector<std::string> notes;
+  soma::text::RowOptions reading = rows.stream->rows;
+  reading.notes = &notes;
+  const LabelKind kind = reading.labels;
+  soma::text::LabelCounter counter("train", soma::text::ReadOptions{}.max_labels);
   soma::text::Row row;
-  soma::text::RowReader reader(rows.stream->file, rows.stream->rows, "train");
+  soma::text::RowReader reader(rows.stream->file, reading, "train");
+  for (const std::string& label : reader.classes()) counter.add_class(label, reader.file());
   while (reader.next(row)) {
     ++rows.stream->count;
-    if (rows.stream->rows.labels == soma::data::LabelKind::number) continue;
-    bool new_label = false;
-    for (const std::string& label : soma::text::row_labels(row, rows.stream->rows.labels))
-      new_label |= ++labels[label] == 1;
-    if (new_label && labels.size() > soma::text::ReadOptions{}.max_labels)
-      soma::fail(soma::error_id::text_label_count, "train",
-                 "labels of " + soma::quoted(rows.stream->file),
-                 "more than " + std::to_string(labels.size() - 1),
-                 "at most that, in the column of labels");
+    for (const std::string& label : soma::text::row_labels(row, kind))
+      counter.add(label, reader.file(), row.line);
   }
   report_skipped(reader.skipped());
   // The result of a search through the whole file.
   rows.stream->rows.header =
       reader.has_header() ? soma::text::Header::present : soma::text::Header::absent;
-  using soma::data::LabelKind;
-  const LabelKind kind = rows.stream->rows.labels;
-  if (labels.size() < (kind == LabelKind::one ? 2u : kind == LabelKind::several ? 1u : 0u))
-    soma::fail(soma::error_id::text_one_class, "train", "label of all rows",
-               labels.empty() ? "none" : soma::quoted(labels.begin()->first),
-               kind == LabelKind::one ? "two labels at least" : "one label at least");
-  for (const auto& [label, count] : labels) rows.labels.push_back(label);
-  soma::text::sort_labels(rows.labels);
-  soma::text::check_labels_apart("train", rows.labels);
-  if (kind == LabelKind::several)
-    soma::text::check_label_separator("train", rows.labels, rows.stream->rows.label_separator);
-  for (const std::string& label : rows.labels) rows.stream->label_counts.push_back(labels[label]);
+  if (reader.swaps_columns()) rows.stream->rows.label_column = "1";
+  soma::text::LabelCounter::Classes classes = counter.finish(reading);
+  rows.labels = std::move(classes.names);
+  rows.stream->label_counts = std::move(classes.counts);
   // Other files may have a header where this one has none, and the reverse.
-  const soma::text::RowOptions others = row_options(options.data);
+  soma::text::RowOptions others = row_options(options.data);
+  others.notes = &notes;
   std::vector<soma::text::SkippedRows> skipped;
   rows.held_out = soma::text::read_rows(files.validation, rows.labels, others, skipped, "train");
   if (!options.data.files.test.empty())
     rows.test = soma::text::read_rows(files.test, rows.labels, others, skipped, "train");
+  report_notes(notes);
   report_skipped(skipped);
   return rows;
+}
+
+// True for a pipe and for standard input.
+bool is_once(const std::string& file) {
+  std::error_code problem;  // the reader reports it
+  return file == "-" || std::filesystem::is_fifo(file, problem);
+}
+
+// A pipe and standard input can be read once. Error UsageError.
+void check_passes(const TrainOptions& options, const soma::text::DataFiles& files, int ranks) {
+  std::set<std::string> once;
+  for (const auto* part : {&files.train, &files.validation, &files.test})
+    for (const std::string& file : *part) {
+      if (!is_once(file)) continue;
+      const std::string what = soma::quoted(file) + " can be read once, and ";
+      if (ranks > 1) throw UsageError(what + "each rank reads the rows: write them into a file");
+      if (options.stream != 0 && part == &files.train)
+        throw UsageError(what +
+                         "--stream reads its file in each epoch: write the rows into a file");
+      if (!once.insert(file).second) throw UsageError(what + "--data and --dev both name it");
+    }
+}
+
+// More classes than half of the rows are mostly a mistake in the columns.
+void report_many_classes(const TrainingRows& rows) {
+  std::uint64_t count = rows.held_out.size() + rows.train.size();
+  if (rows.stream) count += rows.stream->count;
+  if (rows.labels.size() > count / 2)
+    std::cerr << "there are " << rows.labels.size() << " classes in " << count
+              << " rows; are --label-column and --text-column right?\n";
+}
+
+// A model that is measured by texts that it has learnt looks better than it is.
+void report_known_texts(const TrainingRows& rows) {
+  if (rows.held_out.empty()) return;
+  const auto key = [](const std::string& text, const std::string& pair) {
+    return pair.empty() ? text : text + '\0' + pair;
+  };
+  std::unordered_map<std::string, std::size_t> validation;  // how many rows have the text
+  for (const soma::text::LabelledRow& row : rows.held_out) ++validation[key(row.text, row.pair)];
+  std::size_t known = 0;
+  for_each_row(rows, [&](const std::string& text, const std::string& pair) {
+    const auto found = validation.find(key(text, pair));
+    if (found != validation.end()) known += std::exchange(found->second, 0);
+  });
+  if (known != 0)
+    std::cerr << known << " of " << rows.held_out.size()
+              << " validation texts also stand in the training rows\n";
 }
 
 TrainingRows make_up_rows(const TrainOptions& options) {
@@ -189,7 +259,7 @@ std::vector<std::uint64_t> TrainingRows::counts() const {
   return result;
 }
 
-TrainingRows training_rows(const TrainOptions& options) {
+TrainingRows training_rows(const TrainOptions& options, int ranks) {
   const auto need_share = [&](bool needed, const char* reason) {
     if (options.data.held_out_share && !needed)
       throw UsageError(std::string("--held-out-share would hold out nothing: ") + reason);
@@ -209,5 +279,9 @@ TrainingRows training_rows(const TrainOptions& options) {
   }
   need_share(options.stream == 0, "with --stream held-out rows come from --dev");
   need_share(files.validation.empty(), "held-out rows have a file of their own");
-  return options.stream != 0 ? stream_rows(options, files) : read_rows(options, files);
+  check_passes(options, files, ranks);
+  TrainingRows rows = options.stream != 0 ? stream_rows(options, files) : read_rows(options, files);
+  report_many_classes(rows);
+  report_known_texts(rows);
+  return rows;
 }

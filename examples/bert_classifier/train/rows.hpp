@@ -37,21 +37,35 @@ soma::data::LabelKind label_kind(const DataOptions& options);
 // Prints a line on standard error for each reason to skip rows.
 void report_skipped(const std::vector<soma::text::SkippedRows>& all);
 
-// Errors of read_labelled, and UsageError.
-TrainingRows training_rows(const TrainOptions& options);
+// Prints each of them as a line on standard error.
+void report_notes(const std::vector<std::string>& notes);
 
-// Calls take(text) for the text of every training row. Error runtime.stopped.
+// The rows to evaluate a model by, with its labels. Errors of read_rows.
+std::vector<soma::text::LabelledRow> measured_rows(const EvaluateOptions& options,
+                                                   const std::vector<std::string>& labels,
+                                                   soma::text::RowOptions rows);
+
+// `ranks`: how many processes read the rows. Errors of read_labelled, and UsageError.
+TrainingRows training_rows(const TrainOptions& options, int ranks);
+
+// Calls take(text, pair) for every training row. Error runtime.stopped.
 template <class Take>
-void for_each_text(const TrainingRows& rows, const Take& take) {
-  const auto take_both = [&](const std::string& text, const std::string& pair) {
-    take(text);
-    if (!pair.empty()) take(pair);
-  };
+void for_each_row(const TrainingRows& rows, const Take& take) {
   for (const soma::text::LabelledRow& row : rows.train) {
     soma::check_stop(&stop_requested, "train");
-    take_both(row.text, row.pair);
+    take(row.text, row.pair);
   }
   if (!rows.stream) return;
   soma::text::RowReader reader(rows.stream->file, rows.stream->rows, "train");
-  for (soma::text::Row row; reader.next(row);) take_both(row.text, row.pair);
+  for (soma::text::Row row; reader.next(row);) take(row.text, row.pair);
+}
+
+// Calls take(text) for the text of every training row, and for its second text. Error
+// runtime.stopped.
+template <class Take>
+void for_each_text(const TrainingRows& rows, const Take& take) {
+  for_each_row(rows, [&](const std::string& text, const std::string& pair) {
+    take(text);
+    if (!pair.empty()) take(pair);
+  });
 }

@@ -213,7 +213,7 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   if (computing.threads == 0) computing.threads = launch.threads();
   Compute compute(computing);
   soma::Context& context = compute.context();
-  const TrainingRows rows = training_rows(options);
+  const TrainingRows rows = training_rows(options, launch.size());
   check_held_out(options, rows);
   soma::nn::Later later;  // a rank makes or reads only the weights of its stage
   if (pipeline) settings.pipeline.later = &later;

@@ -109,6 +109,8 @@
 #include <soma/text/impl/vocabulary.ipp>
 #include <soma/text/rows/impl/column_names.ipp>
 #include <soma/text/rows/impl/header.ipp>
+#include <soma/text/rows/impl/label_column.ipp>
+#include <soma/text/rows/impl/label_list.ipp>
 #include <soma/text/rows/impl/label_names.ipp>
 #include <soma/text/rows/impl/separators.ipp>
 #include <soma/text/rows/impl/sort_labels.ipp>

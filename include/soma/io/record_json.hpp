@@ -63,6 +63,8 @@ std::string record_json_text(const Record& record, std::string_view content);
 // have the fewest digits that read back exactly; NaN and infinities are texts ("NaN"), because JSON
 // has none. Error record.text: a name or a text is not UTF-8.
 std::string to_json(const Record& record);
+// The same, with null for NaN, as a value that is not defined.
+std::string to_json_with_null(const Record& record);
 
 // Reads a record from a text. `purpose` names the record in messages, now and later. Error
 // record.json: the text is not one flat object of texts, numbers and truth values with different

@@ -27,7 +27,7 @@ Interval wilson_interval(std::uint64_t successes, std::uint64_t cases);
 
 // The area under the ROC curve of the scores of negatives and positives: the probability that a
 // positive scores higher than a negative. A tie counts half; so does a NaN score, which has no
-// place in the order. 0.5 if there are no negatives or no positives.
+// place in the order. NaN if there are no negatives or no positives.
 double area_under_curve(std::vector<float> negatives, std::vector<float> positives);
 
 // The number of cases of class `label` that were predicted as class `prediction`.
@@ -62,18 +62,19 @@ class Classification final : public Metrics {
   std::vector<Confusion> confusions() const;
   double accuracy() const;
   Interval accuracy_interval() const;
-  // Metrics of one class; 0 for 0 / 0.
+  // Metrics of one class. NaN if the cases do not define them: the precision of a class that is
+  // never predicted, the recall of one that is no case's label, the F1 of one that is neither.
   double precision(std::size_t label) const;
   double recall(std::size_t label) const;
   double f1(std::size_t label) const;
   // The mean over the classes that occur as a label or a prediction: nothing is known of the
-  // others.
+  // others. NaN if there are none.
   double macro_f1() const;
   // The class that was predicted for all cases; not set if there were several classes, or no cases.
   std::optional<std::size_t> only_prediction() const;
   // The share of the most frequent label: the accuracy of guessing it every time.
   double majority_share() const;
-  // For two classes; otherwise 0.5.
+  // For two classes, of which both have cases; otherwise NaN.
   double area_under_curve() const;
 
   // accuracy, macro_f1 and, for two classes, auc.
@@ -81,9 +82,9 @@ class Classification final : public Metrics {
   const Classification* classification() const override { return this; }
 
  private:
-  template <class Number>
-  static double ratio(Number a, Number b) {
-    return b == 0 ? 0 : static_cast<double>(a) / static_cast<double>(b);
+  // NaN for 0 / 0.
+  static double ratio(std::uint64_t a, std::uint64_t b) {
+    return static_cast<double>(a) / static_cast<double>(b);
   }
 
   std::size_t classes_;

@@ -18,12 +18,15 @@ class Classification;
 struct Value {
   std::string name;   // as options and logs have it: "macro_f1"
   std::string title;  // as a report prints it: "macro F1"
-  double value = 0;
+  double value = 0;   // NaN if the cases do not define it, as the AUC of one class
   bool higher_is_better = true;
 };
 using Values = std::vector<Value>;
 
 const Value* find(const Values& values, std::string_view name);
+
+// Four digits behind the point; "-" if the value is not defined.
+std::string shown(double value);
 
 class Metrics {
  public:

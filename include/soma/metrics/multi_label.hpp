@@ -26,11 +26,12 @@ class MultiLabel final : public Metrics {
   SOMA_INLINE void add(std::span<const float> scores, const Tensor& labels) override;
   std::uint64_t cases() const override { return cases_; }
 
-  // F1 of one label; 0 if the label is neither given nor predicted.
+  // F1 of one label; NaN if the label is neither given nor predicted.
   double f1(std::size_t label) const;
-  // F1 over all labels together.
+  // F1 over all labels together; NaN if no label is given or predicted.
   double micro_f1() const;
   // The mean over the labels that are given or predicted somewhere: nothing is known of the others.
+  // NaN if there are none.
   double macro_f1() const;
 
   // micro_f1, macro_f1, and f1_0, f1_1 ... label by label.

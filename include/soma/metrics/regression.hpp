@@ -28,7 +28,8 @@ class Regression final : public Metrics {
 
   double mse() const;
   double mae() const;
-  // If all targets of an output are equal: 1 if the predictions equal them, else 0.
+  // If all targets of an output are equal: 1 if the predictions equal them, else 0. NaN for fewer
+  // than two cases.
   double r2() const;
 
   SOMA_INLINE Values values() const override;

@@ -70,7 +70,8 @@ class FastClassifier final : public nn::Task {
     return std::make_unique<data::TokenSource>(context_, std::move(lists), options);
   }
 
-  // The class of a text, without a tape: microseconds. Thread-safe while the model is not trained.
+  // The class of a text, without a tape: microseconds. A text of nothing but white space has
+  // no_answer(). Thread-safe while the model is not trained.
   // Error models.not_finite.
   Prediction predict(std::string_view text) const;
   std::vector<Prediction> predict(std::span<const std::string_view> texts) const;

@@ -18,12 +18,16 @@ struct Prediction {
   double probability = 0;             // the probability of `label`
   std::vector<float> probabilities;   // one for each class; with several labels each alone
   std::vector<std::string> labels{};  // several: those likelier than not, likeliest first
-  float number = 0;                   // number
+  float number = 0;                   // number; NaN: none, for a text without an answer
   data::LabelKind kind = data::LabelKind::one;
 };
 
+// The answer for a text of nothing but white space, which no training row may have: no class, with
+// probability 0; or no labels; or no number. `classes`: their number.
+Prediction no_answer(data::LabelKind kind, std::size_t classes);
+
 // "positive       0.9876"; with several labels "toxic     0.9100  insult  0.6200", or nothing; for
-// a number "3.25".
+// a number "3.25", or nothing.
 std::string to_string(const Prediction& prediction);
 template <class Stream>
 requires requires(Stream& stream, const std::string& text) { stream << text; }

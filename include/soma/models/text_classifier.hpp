@@ -105,7 +105,8 @@ class TextClassifier final : public nn::Task {
   }
 
   // The predictions for texts, computed as one batch. `pairs`: the second text of each, for a model
-  // that was trained on pairs. Errors data.labels (not one for each text), models.not_finite (the
+  // that was trained on pairs. A text of nothing but white space, like its second text, has
+  // no_answer(). Errors data.labels (not one for each text), models.not_finite (the
   // model gives NaN or infinity).
   std::vector<Prediction> predict(std::span<const std::string_view> texts,
                                   DType activations = DType::fp32,
@@ -135,6 +136,9 @@ class TextClassifier final : public nn::Task {
   TextClassifier(Context& context, std::string_view folder, text::Tokenizer tokenizer,
                  const BertConfigFile& file, const std::vector<SafetensorsFile>& weights,
                  const TextClassifierOptions& options);
+  // predict() for texts that are not blank.
+  std::vector<Prediction> answers(std::span<const std::string_view> texts, DType activations,
+                                  std::span<const std::string_view> pairs) const;
   // Types are left out if the model has no type for a second text.
   detail::TokenizedPairs tokenize(std::span<const std::string_view> texts,
                                   std::span<const std::string_view> pairs,

@@ -28,6 +28,7 @@ struct Columns {
   std::vector<std::size_t> texts{};  // from 0; joined in this order
   std::optional<std::size_t> pair{};
   std::size_t label = 1;
+  std::vector<std::size_t> flags{};  // label_columns, which replace `label`
 };
 
 namespace detail {
@@ -37,6 +38,9 @@ bool is_name(std::string_view column);
 // The columns of the text from the options; empty if the options name none.
 std::vector<std::string> text_columns_of(const RowOptions& options);
 bool gives_names(const RowOptions& options);
+bool gives_columns(const RowOptions& options);
+// True if a cell of the first row is the name of a text or label column.
+bool has_usual_name(Fields first);
 
 // Finds the columns of one table from the options and the names of its header.
 class ColumnFinder {
@@ -53,6 +57,8 @@ class ColumnFinder {
   // The column that is neither text nor pair, if there is exactly one.
   static std::optional<std::size_t> only_other(const Columns& columns);
   void check_apart(const Columns& columns) const;
+  // Error text.column.
+  void check_flags(const RowOptions& options) const;
 
   std::string_view operation_, file_;
   Fields first_;

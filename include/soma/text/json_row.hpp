@@ -19,8 +19,8 @@
 namespace SOMA_NAMESPACE::text {
 
 // Receives the parser's events and keeps the text and label fields of the object. Texts are JSON
-// strings. The label is a string, a whole number (any number, if rows are labelled with numbers),
-// or true or false, which then are its name; or a list of these, if rows have several labels.
+// strings. The label is a string, a number or true or false, which then are its name as they are
+// written; or a list of these, if rows have several labels.
 class JsonRowReader {
  public:
   using Json = nlohmann::json;

@@ -6,7 +6,7 @@
 #include <soma/numeric/draw.hpp>
 #include <soma/text/data_files.hpp>
 #include <soma/text/row_reader.hpp>
-#include <soma/text/rows/sort_labels.hpp>
+#include <soma/text/rows/label_counter.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -57,6 +57,8 @@ void for_each_label(LabelledRow& row, data::LabelKind kind, const Take& take) {
   if (kind == data::LabelKind::several)
     for (auto& label : row.labels) take(label);
 }
+// Ascending, each once: merged labels may come twice.
+void sort_classes(std::vector<std::int32_t>& classes);
 // A row whose classes have the numbers of number_of(label).
 template <class NumberOf>
 LabelledRow labelled(Row& row, data::LabelKind kind, const NumberOf& number_of) {
@@ -67,7 +69,7 @@ LabelledRow labelled(Row& row, data::LabelKind kind, const NumberOf& number_of) 
     if (kind == data::LabelKind::several)
       result.labels.push_back(static_cast<std::int32_t>(number));
   }
-  std::ranges::sort(result.labels);
+  sort_classes(result.labels);
   result.number = row.number;
   result.pair = std::move(row.pair);
   return result;
@@ -76,7 +78,8 @@ LabelledRow labelled(Row& row, data::LabelKind kind, const NumberOf& number_of) 
 }  // namespace detail
 
 // The rows of files with known labels: a class is an index in `labels`. Adds to `skipped` the rows
-// that RowOptions::skip_bad_rows leaves out. Errors of RowReader, and text.label_unseen.
+// that RowOptions::skip_bad_rows leaves out. With RowOptions::merge_labels another spelling of a
+// class is that class. Errors of RowReader, and text.label_unseen.
 std::vector<LabelledRow> read_rows(std::span<const std::string> files,
                                    std::span<const std::string> labels, const RowOptions& options,
                                    std::vector<SkippedRows>& skipped,
@@ -129,9 +132,8 @@ class LabelledTextReader {
   LabelledText result_;
 };
 
-// Reads all rows of the files into memory. Errors of RowReader, and text.label_count,
-// text.one_class (in training), text.label_unseen (in validation or test, but not in training),
-// text.split (a share outside 0 to 1, or one that gives no rows), text.folder.
+// Reads all rows of the files into memory. Errors of RowReader, of LabelCounter (in training),
+// text.label_unseen (in validation or test, but not in training), text.split (a share outside 0 to 1, or one that gives no rows), text.folder.
 LabelledText read_labelled(const DataFiles& files, const ReadOptions& options = {});
 // The same for a file or a folder, which find_data_files divides. If there is no validation file,
 // is_validation() chooses a share of the training rows; a label that would lose all its rows keeps

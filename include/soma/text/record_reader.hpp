@@ -21,6 +21,9 @@ struct RowProblem {
   std::string given, wanted;
 };
 
+// The problem of a text that is not UTF-8, or has a zero byte. `name` is for the message: "text".
+std::optional<RowProblem> encoding_problem(std::string_view text, std::string_view name);
+
 // A line without its end, or the fields of a row.
 struct Record {
   std::vector<std::string> fields;
@@ -33,6 +36,8 @@ class RecordReader {
   // A record of more than `limit` bytes in the file has a problem. `separator`: for next_csv().
   RecordReader(ByteSource bytes, std::size_t limit, char separator = ',');
 
+  // The next line, as one field; the end of the last line may be missing.
+  bool next_any_line(Record& record);
   // The next line that is not blank, as one field; lines end with LF or CR LF. Returns false at the
   // end of the file. Errors as of ByteSource::next.
   bool next_line(Record& record);
@@ -53,12 +58,7 @@ class RecordReader {
   template <class Read>
   bool next_of(Record& record, const Read& read) {
     do {
-      if (bytes_.peek() < 0) return false;
-      record.fields.clear();
-      record.problem.reset();
-      record.line = line_;
-      size_ = 0;
-      quoted_ = false;
+      if (!begin_record(record)) return false;
       read();
       ++line_;
     } while (!record.problem && record.fields.size() == 1 && record.fields.front().empty() &&
@@ -66,6 +66,9 @@ class RecordReader {
     return true;
   }
 
+  // Returns false at the end.
+  bool begin_record(Record& record);
+  void read_line(Record& record);
   // Appends the rest of the line in memory, and notes its end; returns true if the line may
   // continue.
   bool append_line(Record& record, std::string& field);

@@ -31,7 +31,8 @@ enum class Header : std::uint8_t { detect, present, absent };
 // Format::detect uses the file's name: .tsv, .csv, .jsonl or .ndjson, before an optional .gz. The
 // first line must match the format, and the first lines must not evidently have another separator.
 // For other names (.txt, .ft) the first line decides: it begins with __label__ or with {, or
-// contains a tab.
+// contains a tab. A pipe or standard input is csv if the first lines evidently have commas between
+// columns.
 //
 // Header::detect takes the first row for a header
 //   if a column option is a name;
@@ -43,8 +44,11 @@ enum class Header : std::uint8_t { detect, present, absent };
 // does not decide, the file is read ahead once, until a row has the first row's label.
 //
 // Columns are given by the header's name or by number, starting from 1. Default: the usual names;
-// without them, in a table of two columns, the text is the first and the label the second. Keys of
-// JSON lines are given by name, "text" and "label" by default.
+// without them, in a table of two columns, the text is the first and the label the second. If the
+// first rows show that it is the other way round (few values in the first column, long texts in the
+// second), the columns are swapped, with a note; error text.column: the second column has another
+// value in most rows, and the first column does not look better. Keys of JSON lines are given by
+// name, "text" and "label" by default.
 struct RowOptions {
   Format format = Format::detect;
   Header header = Header::detect;
@@ -60,11 +64,19 @@ struct RowOptions {
   // The separator of columns, in a table that otherwise is csv: ';' or '\t' ... 0: the format's.
   char separator = 0;
   char label_separator = ',';  // LabelKind::several: between the classes of a cell
+  // LabelKind::several: columns that each have 1 for the rows of a class and 0 for others (also
+  // 1.0, true and True; empty is 0), in a table with a header, whose names are the classes. They
+  // replace label_column.
+  std::vector<std::string> label_columns{};
+  // Labels of one label_key() are one class; otherwise they are the error text.label_alike.
+  bool merge_labels = false;
   // Labels that are known in advance: a first row with one of them is no header. They must outlive
   // the reader.
   std::span<const std::string> known_labels{};
   bool reads_ahead = false;        // gzip is unpacked by a thread of the reader's own
   const StopFlag* stop = nullptr;  // ends the reading with runtime.stopped; nullptr: nothing does
+  // Takes sentences for people about what readers have decided by themselves; nullptr: nobody does.
+  std::vector<std::string>* notes = nullptr;
 };
 
 struct Row {

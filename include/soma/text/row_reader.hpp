@@ -6,6 +6,8 @@
 #include <soma/text/record_reader.hpp>
 #include <soma/text/row_options.hpp>
 #include <soma/text/rows/header.hpp>
+#include <soma/text/rows/label_cells.hpp>
+#include <soma/text/rows/label_column.hpp>
 #include <soma/text/rows/label_names.hpp>
 #include <soma/text/rows/separators.hpp>
 #include <soma/text/utf8.hpp>
@@ -14,6 +16,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,9 +27,10 @@ namespace SOMA_NAMESPACE::text {
 
 class RowReader {
  public:
-  // Files may be gzip, begin with a byte order mark, and end lines with LF or CR LF; blank lines
-  // are ignored. `operation` names the caller in messages, and must outlive the object. Errors
-  // file.read, text.file_format, text.column, text.header, and those of next().
+  // Files may be gzip or UTF-16, begin with a byte order mark, and end lines with LF or CR LF;
+  // blank lines are ignored. The text of a pipe or of standard input ("-") is kept in memory.
+  // `operation` names the caller in messages, and must outlive the object. Errors file.read,
+  // text.file_format, text.column, text.header, and those of next().
   explicit RowReader(std::string_view path, const RowOptions& options = {},
                      std::string_view operation = "RowReader");
   // The same for a text in memory, which must outlive the object.
@@ -37,8 +41,9 @@ class RowReader {
   // row is an error with file and line, or, with skip_bad_rows, is counted:
   //   text.row_columns   more or fewer columns than the first row
   //   text.row_quote     a quotation mark where csv has none (one never closed is always an error)
-  //   text.row_label     no label, or several, or one with a tab or a line's end in it; or one that
-  //                      is no number where numbers are asked for
+  //   text.row_label     no label, or several, or one with a tab or a line's end in it; a list that
+  //                      is not whole; a cell of label_columns that is neither 0 nor 1; or a label
+  //                      that is no number where numbers are asked for
   //   text.row_json      no JSON object with a text and a label
   //   text.row_empty     nothing but white space for a text
   //   text.row_encoding  a zero byte, or bytes that are not UTF-8
@@ -51,11 +56,18 @@ class RowReader {
   Format format() const { return format_; }
   // True if the first row names the columns, by the options or by detection.
   bool has_header() const;
+  // True if the labels were found in the first column by counting.
+  bool swaps_columns() const { return swaps_columns_; }
+  // The names of RowOptions::label_columns, as the header has them.
+  std::vector<std::string> classes() const;
   const std::string& file() const;
   const FileState& state() const;
 
  private:
-  RowReader(ByteSource bytes, const RowOptions& options, std::string_view memory = {});
+  // `kept`: the text, if it belongs to the reader.
+  RowReader(ByteSource bytes, const RowOptions& options, std::string_view memory = {},
+            std::unique_ptr<std::string> kept = {});
+  static RowReader of_bytes(ByteSource bytes, const RowOptions& options);
 
   // ---- the file's format
 
@@ -70,8 +82,11 @@ class RowReader {
   // ---- the header
 
   void read_header();
-  // Reads the rows after the first with a reader of its own.
-  void read_ahead(HeaderFinder& finder, const Record& first);
+  // Reads the rows after the first with a reader of its own. `labels`: nullptr where the columns
+  // are known.
+  void read_ahead(HeaderFinder& finder, LabelColumnFinder* labels, const Record& first);
+  // The options, with the column of labels if its place was found by counting. Error text.column.
+  RowOptions with_label_column(const LabelColumnFinder& labels);
   static std::string shown(const std::vector<std::string>& fields);
   // A repeated header is no row, and no class.
   std::optional<RowProblem> check_header(const Record& record) const;
@@ -91,18 +106,14 @@ class RowReader {
   // first to the last.
   std::optional<RowProblem> take_fasttext(std::string_view line, Row& row) const;
   static void join(std::string& text, std::string& part);
-  // The label, or the labels, of a cell.
-  std::optional<RowProblem> take_labels(std::string_view cell, Row& row) const;
-  static void add_label(std::string_view label, Row& row);
-
   std::optional<RowProblem> check(Row& row) const;
-  static std::optional<RowProblem> check_encoding(std::string_view text, std::string_view name);
   static std::optional<RowProblem> check_label(const std::string& label);
 
   void refuse(const RowProblem& problem, std::uint64_t line);
   std::string_view operation() const;
 
   RowOptions options_;
+  std::unique_ptr<std::string> kept_;
   std::string_view memory_;  // the text, if it is read from memory
   RecordReader records_;
   Format format_;
@@ -113,6 +124,7 @@ class RowReader {
   std::optional<Record> waiting_{};  // a row that was read already
   std::vector<SkippedRows> skipped_;
   std::uint64_t rows_ = 0;  // good ones so far
+  bool swaps_columns_ = false;
 };
 
 }  // namespace SOMA_NAMESPACE::text

@@ -6,6 +6,7 @@
 #include <soma/data/order.hpp>
 #include <soma/data/token_source.hpp>
 #include <soma/text/row_reader.hpp>
+#include <soma/text/rows/label_counter.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -44,7 +45,8 @@ struct StreamOptions {
 class StreamSource final : public data::BatchSource {
  public:
   // `labels`: all labels that may occur; a class is an index in them. Rows with numbers need none.
-  // Errors data.batch_size, ragged.shards, data.empty (no labels), file.read.
+  // Errors data.batch_size, ragged.shards, data.empty (no labels), file.read (also a pipe, which
+  // cannot be read again).
   StreamSource(Context& context, std::string path, std::vector<std::string> labels, Encode encode,
                const StreamOptions& options = {});
 
@@ -104,6 +106,7 @@ class StreamSource final : public data::BatchSource {
   Context& context_;
   std::string path_;
   std::vector<std::string> labels_;
+  LabelIndex index_;
   Encode encode_;
   StreamOptions options_;
   FileState state_;

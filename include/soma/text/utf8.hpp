@@ -34,6 +34,25 @@ std::size_t find_invalid_utf8(std::string_view text);
 // `point` must be a code point and no surrogate.
 void append_utf8(std::string& text, char32_t point);
 
+// Makes UTF-8 of UTF-16, unit by unit. Half of a pair becomes a byte that UTF-8 never has, so that
+// readers refuse it.
+class Utf16Decoder {
+ public:
+  static constexpr char no_utf8 = '\xFF';
+  static constexpr std::size_t most_bytes = 4;  // that a unit adds
+
+  explicit Utf16Decoder(bool big_endian = false) : big_endian_(big_endian) {}
+
+  // The unit of these bytes, in the file's order.
+  void add(char first, char second, std::string& text);
+  // True once if the first half of a pair has no second.
+  bool take_half();
+
+ private:
+  bool big_endian_;
+  std::uint32_t high_ = 0;  // the first half of a pair; 0: none
+};
+
 }  // namespace SOMA_NAMESPACE::text
 
 #ifndef SOMA_DISPATCH

@@ -8,6 +8,7 @@
 #include <soma/text/impl/row_reader.ipp>
 #include <soma/text/impl/special_tokens.ipp>
 #include <soma/text/impl/stream_source.ipp>
+#include <soma/text/impl/text_lines.ipp>
 #include <soma/text/impl/tokenizer.ipp>
 #include <soma/text/impl/tokenizer_json.ipp>
 #include <soma/text/impl/tokenizer_settings.ipp>
@@ -16,5 +17,7 @@
 #include <soma/text/impl/unicode.ipp>
 #include <soma/text/impl/word_splitter.ipp>
 #include <soma/text/impl/xmc_reader.ipp>
+#include <soma/text/rows/impl/label_cells.ipp>
+#include <soma/text/rows/impl/label_counter.ipp>
 #include <soma/text/tables/impl/read_table.ipp>
 #include <soma/text/tables/impl/table_encoder.ipp>

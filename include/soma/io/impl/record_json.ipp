@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -63,20 +64,33 @@ SOMA_INLINE std::string record_json_text(const Record& record, std::string_view 
   return *std::move(text);
 }
 
+// A line with what number(value) writes for numbers and truth values.
+template <class Number>
+std::string record_line(const Record& record, const Number& number) {
+  std::string line = "{";
+  for (const auto& [name, value] : record.entries()) {
+    if (line.size() > 1) line.append(", ");
+    line.append(record_json_text(record, name)).append(": ");
+    line.append(value.kind == RecordValue::Kind::text ? record_json_text(record, value.text)
+                                                      : number(value));
+  }
+  line.push_back('}');
+  return line;
+}
+
 }  // namespace SOMA_NAMESPACE::detail
 
 namespace SOMA_NAMESPACE {
 
 SOMA_INLINE std::string to_json(const Record& record) {
-  std::string line = "{";
-  for (const auto& [name, value] : record.entries()) {
-    if (line.size() > 1) line.append(", ");
-    line.append(detail::record_json_text(record, name)).append(": ");
-    line.append(value.kind == RecordValue::Kind::text ? detail::record_json_text(record, value.text)
-                                                      : to_text(value));
-  }
-  line.push_back('}');
-  return line;
+  return detail::record_line(record, [](const RecordValue& value) { return to_text(value); });
+}
+
+SOMA_INLINE std::string to_json_with_null(const Record& record) {
+  return detail::record_line(record, [](const RecordValue& value) {
+    const bool none = value.kind == RecordValue::Kind::number && std::isnan(value.number);
+    return none ? "null" : to_text(value);
+  });
 }
 
 SOMA_INLINE Record record_from_json(std::string_view text, std::string_view purpose) {

@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -32,7 +33,7 @@ SOMA_INLINE Interval wilson_interval(std::uint64_t successes, std::uint64_t case
 }
 
 SOMA_INLINE double area_under_curve(std::vector<float> negatives, std::vector<float> positives) {
-  if (negatives.empty() || positives.empty()) return 0.5;
+  if (negatives.empty() || positives.empty()) return std::numeric_limits<double>::quiet_NaN();
   const auto pairs = [&] {
     return static_cast<double>(negatives.size()) * static_cast<double>(positives.size());
   };
@@ -101,7 +102,9 @@ SOMA_INLINE std::vector<Confusion> Classification::confusions() const {
   return cells;
 }
 
-SOMA_INLINE double Classification::accuracy() const { return ratio(correct_, cases_); }
+SOMA_INLINE double Classification::accuracy() const {
+  return cases_ == 0 ? 0 : ratio(correct_, cases_);
+}
 
 SOMA_INLINE Interval Classification::accuracy_interval() const {
   return wilson_interval(correct_, cases_);
@@ -122,10 +125,11 @@ SOMA_INLINE double Classification::f1(std::size_t label) const {
 SOMA_INLINE double Classification::macro_f1() const {
   double sum = 0, met = 0;
   for (std::size_t i = 0; i < classes_; ++i) {
+    if (labels_[i] + predictions_[i] == 0) continue;
     sum += f1(i);
-    met += labels_[i] + predictions_[i] != 0 ? 1 : 0;
+    met += 1;
   }
-  return ratio(sum, met);
+  return sum / met;
 }
 
 SOMA_INLINE std::optional<std::size_t> Classification::only_prediction() const {
@@ -137,7 +141,7 @@ SOMA_INLINE std::optional<std::size_t> Classification::only_prediction() const {
 SOMA_INLINE double Classification::majority_share() const {
   std::uint64_t most = 0;
   for (const std::uint64_t cases : labels_) most = (std::max)(most, cases);
-  return ratio(most, cases_);
+  return cases_ == 0 ? 0 : ratio(most, cases_);
 }
 
 SOMA_INLINE double Classification::area_under_curve() const {

@@ -48,10 +48,11 @@ SOMA_INLINE double MultiLabel::micro_f1() const {
 SOMA_INLINE double MultiLabel::macro_f1() const {
   double sum = 0, met = 0;
   for (const Counts& counts : counts_) {
+    if (counts.true_labels + counts.predictions == 0) continue;
     sum += counts.f1();
-    met += counts.true_labels + counts.predictions != 0 ? 1 : 0;
+    met += 1;
   }
-  return met == 0 ? 0 : sum / met;
+  return sum / met;
 }
 
 SOMA_INLINE Values MultiLabel::values() const {
@@ -65,7 +66,7 @@ SOMA_INLINE Values MultiLabel::values() const {
 
 SOMA_INLINE double MultiLabel::Counts::f1() const {
   const std::uint64_t sum = true_labels + predictions;
-  return sum == 0 ? 0 : 2 * static_cast<double>(hits) / static_cast<double>(sum);
+  return 2 * static_cast<double>(hits) / static_cast<double>(sum);
 }
 
 }  // namespace SOMA_NAMESPACE::metrics

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,6 +37,7 @@ SOMA_INLINE double Regression::mae() const {
 }
 
 SOMA_INLINE double Regression::r2() const {
+  if (cases_ < 2) return std::numeric_limits<double>::quiet_NaN();
   double sum = 0;
   for (const Sums& sums : sums_)
     sum += sums.spread > 0 ? 1 - sums.squared_error / sums.spread : sums.squared_error == 0;

@@ -13,6 +13,7 @@
 #include <soma/nn/task.hpp>
 #include <soma/ops/ranges.hpp>
 #include <soma/ops/support.hpp>
+#include <soma/text/rows/column_names.hpp>
 
 #include <algorithm>
 #include <array>
@@ -61,6 +62,7 @@ SOMA_INLINE void FastClassifier::save(std::string_view folder) const {
 }
 
 SOMA_INLINE Prediction FastClassifier::predict(std::string_view text) const {
+  if (text::is_blank(text)) return no_answer(data::LabelKind::one, labels().size());
   const FloatEnvironment environment;
   std::vector<std::int32_t> ids;
   features_.add(text, ids);

@@ -7,16 +7,28 @@
 #include <soma/data/labels.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
 namespace SOMA_NAMESPACE::models {
 
+SOMA_INLINE Prediction no_answer(data::LabelKind kind, std::size_t classes) {
+  Prediction none{.label = {}, .probabilities = std::vector<float>(classes), .kind = kind};
+  if (kind == data::LabelKind::number) {
+    none.number = std::numeric_limits<float>::quiet_NaN();
+    none.probabilities.clear();
+  }
+  return none;
+}
+
 SOMA_INLINE std::string to_string(const Prediction& prediction) {
   using soma::fixed;
-  if (prediction.kind == data::LabelKind::number) return soma::float_text(prediction.number);
+  if (prediction.kind == data::LabelKind::number)
+    return std::isnan(prediction.number) ? "" : soma::float_text(prediction.number);
   if (prediction.kind == data::LabelKind::one)
     return prediction.label + "\t" + fixed(prediction.probability, 4);
   std::vector<float> sorted = prediction.probabilities;

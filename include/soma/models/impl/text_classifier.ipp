@@ -12,6 +12,7 @@
 #include <soma/models/tokenized_pairs.hpp>
 #include <soma/nn/number_tasks.hpp>
 #include <soma/nn/task.hpp>
+#include <soma/text/rows/column_names.hpp>
 #include <soma/text/tokenizer_json.hpp>
 
 #include <algorithm>
@@ -73,6 +74,28 @@ SOMA_INLINE void TextClassifier::save(std::string_view folder, TensorSource* wei
 }
 
 SOMA_INLINE std::vector<Prediction> TextClassifier::predict(
+    std::span<const std::string_view> texts, DType activations,
+    std::span<const std::string_view> pairs) const {
+  const bool paired = pairs.size() == texts.size();
+  const auto is_blank = [&](std::size_t i) {
+    return text::is_blank(texts[i]) && (!paired || text::is_blank(pairs[i]));
+  };
+  std::vector<std::string_view> some, some_pairs;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (is_blank(i)) continue;
+    some.push_back(texts[i]);
+    if (paired) some_pairs.push_back(pairs[i]);
+  }
+  if (some.size() == texts.size()) return answers(texts, activations, pairs);
+  std::vector<Prediction> result = answers(some, activations, paired ? some_pairs : pairs);
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    if (is_blank(i))
+      result.insert(result.begin() + static_cast<std::ptrdiff_t>(i),
+                    no_answer(kind_, labels_.size()));
+  return result;
+}
+
+SOMA_INLINE std::vector<Prediction> TextClassifier::answers(
     std::span<const std::string_view> texts, DType activations,
     std::span<const std::string_view> pairs) const {
   std::vector<Prediction> result;

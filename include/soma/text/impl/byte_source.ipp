@@ -5,9 +5,11 @@
 
 #include <soma/base/file_error.hpp>
 #include <soma/runtime/stop_flag.hpp>
+#include <soma/text/utf8.hpp>
 
 #include <zlib.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <condition_variable>
 #include <cstddef>
@@ -24,6 +26,7 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -34,15 +37,16 @@ SOMA_INLINE ByteSource ByteSource::open(std::string_view operation, std::string_
   ByteSource source(operation, std::string(path));
   source.stop_ = stop;
   source.open_file();
-  if (ahead == ReadAhead::no || source.unpacker_ == nullptr) return source;
+  if (ahead == ReadAhead::no || source.unpacker_ == nullptr || source.once_) return source;
   ByteSource reader(operation, source.name_);
   reader.state_ = source.state_;
   reader.ahead_ = std::make_unique<Ahead>(std::move(source));
   return reader;
 }
 
-SOMA_INLINE ByteSource ByteSource::of_memory(std::string_view operation, std::string_view text) {
-  ByteSource source(operation, "memory");
+SOMA_INLINE ByteSource ByteSource::of_memory(std::string_view operation, std::string_view text,
+                                             std::string name) {
+  ByteSource source(operation, std::move(name));
   source.window_ = text;
   return source;
 }
@@ -62,7 +66,35 @@ SOMA_INLINE std::string_view ByteSource::ahead() {
   return window_.substr(at_);
 }
 
-SOMA_INLINE ByteSource::File::~File() { ::close(descriptor); }
+SOMA_INLINE ByteSource ByteSource::of_file_bytes(std::string_view operation, std::string_view bytes,
+                                                 std::string name) {
+  ByteSource source(operation, std::move(name));
+  source.raw_ = bytes;
+  source.begin_file();
+  return source;
+}
+
+SOMA_INLINE std::string ByteSource::rest(std::size_t most) {
+  std::string text;
+  for (std::string_view part = ahead(); !part.empty() && text.size() <= most; part = ahead()) {
+    text.append(part);
+    skip(part.size());
+  }
+  return text;
+}
+
+SOMA_INLINE bool ByteSource::must_wait() const {
+  if (!once_ || ended_) return false;
+  if (wide_ != nullptr && wide_->count - wide_->at > 1) return false;
+  if (unpacker_ != nullptr && unpacker_->stream.avail_in != 0) return false;
+  return !is_ready(0);
+}
+
+SOMA_INLINE std::string_view ByteSource::held() const { return window_.substr(at_); }
+
+SOMA_INLINE ByteSource::File::~File() {
+  if (descriptor != STDIN_FILENO) ::close(descriptor);
+}
 
 SOMA_INLINE bool ByteSource::Unpacker::start() {
   return started = inflateInit2(&stream, MAX_WBITS + 16) == Z_OK;
@@ -148,38 +180,81 @@ SOMA_INLINE void ByteSource::Ahead::work() {
 }
 
 SOMA_INLINE void ByteSource::open_file() {
+  const bool standard = name_ == "-";
+  if (standard) name_ = "standard input";
   if (name_.empty() || name_.find('\0') != std::string::npos) failed("no path", 0);
-  // Not blocking: opening a pipe would wait for its writer.
-  const int descriptor = ::open(name_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  // Not blocking: opening a pipe would wait for its writer, even after a signal.
+  const int descriptor =
+      standard ? STDIN_FILENO : ::open(name_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) failed("cannot open", errno);
   file_ = std::make_unique<File>(descriptor);
   struct stat known {};
-  if (::fstat(descriptor, &known) != 0 || !S_ISREG(known.st_mode)) failed("not a regular file", 0);
+  if (::fstat(descriptor, &known) != 0) failed("cannot ask for its kind", errno);
+  once_ = standard || S_ISFIFO(known.st_mode) || ::isatty(descriptor) == 1;
+  if (!once_ && !S_ISREG(known.st_mode)) failed("neither a regular file nor a pipe", 0);
+  if (S_ISDIR(known.st_mode)) failed("a folder", 0);
   state_ = state_of(known);
+  begin_file();
+}
+
+SOMA_INLINE void ByteSource::begin_file() {
+  decodes_ = true;
   buffer_.resize(buffer_bytes);
-  const std::size_t count = read(buffer_.data());
-  if (std::string_view(buffer_.data(), count).starts_with(gzip_mark)) {
+  std::size_t count = read(buffer_.data(), buffer_bytes);
+  const auto first = [&] { return std::string_view(buffer_.data(), count); };
+  // A pipe may have sent a part of a mark.
+  while (!ended_ && is_part_of_mark(first()))
+    count += read(buffer_.data() + count, buffer_bytes - count);
+  if (first().starts_with(gzip_mark)) {
     unpacker_ = std::make_unique<Unpacker>();
     if (!unpacker_->start()) failed("no memory for it", 0);
     unpacker_->packed.assign(buffer_bytes, 0);
     unpacker_->packed.swap(buffer_);
     take_packed(count);
   } else {
+    count = begin(count);
     window_ = {buffer_.data(), count};
   }
 }
 
-SOMA_INLINE std::size_t ByteSource::read(char* bytes) {
+SOMA_INLINE bool ByteSource::has_mark(std::string_view bytes) {
+  return std::ranges::any_of(marks, [&](auto mark) { return bytes.starts_with(mark); });
+}
+
+SOMA_INLINE bool ByteSource::is_part_of_mark(std::string_view bytes) {
+  for (const std::string_view mark : marks)
+    if (bytes.size() < mark.size() && mark.starts_with(bytes)) return !bytes.empty();
+  return false;
+}
+
+SOMA_INLINE std::size_t ByteSource::read(char* bytes, std::size_t room) {
   check_stop(stop_, operation_);
+  if (file_ == nullptr) {
+    const std::size_t count = raw_.copy(bytes, room);
+    raw_.remove_prefix(count);
+    ended_ = count == 0;
+    return count;
+  }
   std::size_t count = 0;
-  while (count < buffer_bytes) {
-    const auto more = ::read(file_->descriptor, bytes + count, buffer_bytes - count);
-    if (more < 0 && errno == EINTR) continue;
+  while (count < room && !ended_ && !(once_ && count != 0)) {
+    if (once_) wait();
+    const auto more = ::read(file_->descriptor, bytes + count, room - count);
+    if (more < 0 && (errno == EINTR || (once_ && errno == EAGAIN))) continue;
     if (more < 0) failed("cannot read", errno);
-    if (more == 0) break;
+    ended_ = more == 0;
     count += static_cast<std::size_t>(more);
   }
   return count;
+}
+
+SOMA_INLINE void ByteSource::wait() const {
+  constexpr int between_checks = 50;  // milliseconds
+  while (!is_ready(between_checks)) check_stop(stop_, operation_);
+}
+
+SOMA_INLINE bool ByteSource::is_ready(int milliseconds) const {
+  pollfd waiting{.fd = file_->descriptor, .events = POLLIN, .revents = 0};
+  return ::poll(&waiting, 1, milliseconds) > 0;
 }
 
 SOMA_INLINE bool ByteSource::refill() {
@@ -188,13 +263,64 @@ SOMA_INLINE bool ByteSource::refill() {
     at_ = 0;
     return !window_.empty();
   }
-  if (file_ == nullptr) return false;
+  if (!decodes_) return false;
   check_stop(stop_, operation_);  // a few packed bytes can hold many
-  const std::size_t count = unpacker_ == nullptr ? read(buffer_.data()) : unpack();
+  std::size_t count = wide_ != nullptr ? narrow() : pull(buffer_.data());
+  if (!begun_) count = begin(count);
   window_ = {buffer_.data(), count};
   at_ = 0;
-  if (count == 0) check_unchanged();
+  if (count == 0 && !once_ && file_ != nullptr) check_unchanged();
   return count != 0;
+}
+
+SOMA_INLINE std::size_t ByteSource::pull(char* bytes) {
+  return unpacker_ == nullptr ? read(bytes, buffer_bytes) : unpack(bytes);
+}
+
+SOMA_INLINE std::size_t ByteSource::begin(std::size_t count) {
+  begun_ = true;
+  const std::string_view first(buffer_.data(), count);
+  const bool big_endian = first.starts_with(big_mark);
+  if (!big_endian && !first.starts_with(little_mark)) return count;
+  wide_ = std::make_unique<Wide>();
+  wide_->decoder = Utf16Decoder(big_endian);
+  wide_->at = little_mark.size();
+  wide_->count = count;
+  wide_->bytes.resize(buffer_bytes);
+  wide_->bytes.swap(buffer_);
+  wide_->bytes.resize(1 + buffer_bytes);  // half a unit may be left of the block before
+  return narrow();
+}
+
+SOMA_INLINE std::size_t ByteSource::narrow() {
+  std::string text;
+  while (text.size() + Utf16Decoder::most_bytes <= buffer_bytes) {
+    // A pipe's text is handed on before the next part has to be waited for.
+    if (once_ && !text.empty() && wide_->count - wide_->at < 2) break;
+    if (!has_wide()) break;
+    const char* unit = wide_->bytes.data() + wide_->at;
+    wide_->at += 2;
+    wide_->decoder.add(unit[0], unit[1], text);
+  }
+  // Half a unit, or half a pair, is left at the end.
+  if (text.empty() && (wide_->decoder.take_half() || wide_->at != wide_->count)) {
+    wide_->at = wide_->count;
+    text.push_back(Utf16Decoder::no_utf8);
+  }
+  std::copy(text.begin(), text.end(), buffer_.begin());
+  return text.size();
+}
+
+SOMA_INLINE bool ByteSource::has_wide() {
+  while (wide_->count - wide_->at < 2) {
+    const std::size_t left = wide_->count - wide_->at;
+    if (left != 0) wide_->bytes.front() = wide_->bytes[wide_->at];
+    const std::size_t more = pull(wide_->bytes.data() + left);
+    wide_->at = 0;
+    wide_->count = left + more;
+    if (more == 0) return false;
+  }
+  return true;
 }
 
 SOMA_INLINE void ByteSource::take_packed(std::size_t count) {
@@ -203,13 +329,13 @@ SOMA_INLINE void ByteSource::take_packed(std::size_t count) {
 }
 
 SOMA_INLINE bool ByteSource::has_packed() {
-  if (unpacker_->stream.avail_in == 0) take_packed(read(unpacker_->packed.data()));
+  if (unpacker_->stream.avail_in == 0) take_packed(read(unpacker_->packed.data(), buffer_bytes));
   return unpacker_->stream.avail_in != 0;
 }
 
-SOMA_INLINE std::size_t ByteSource::unpack() {
+SOMA_INLINE std::size_t ByteSource::unpack(char* bytes) {
   z_stream& stream = unpacker_->stream;
-  stream.next_out = reinterpret_cast<Bytef*>(buffer_.data());
+  stream.next_out = reinterpret_cast<Bytef*>(bytes);
   stream.avail_out = static_cast<uInt>(buffer_bytes);
   while (stream.avail_out != 0) {
     if (!has_packed()) {

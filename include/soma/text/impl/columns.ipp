@@ -52,7 +52,17 @@ SOMA_INLINE std::vector<std::string> text_columns_of(const RowOptions& options) 
 SOMA_INLINE bool gives_names(const RowOptions& options) {
   const std::vector<std::string> texts = text_columns_of(options);
   return std::ranges::any_of(texts, is_name) || is_name(options.label_column) ||
-         is_name(options.pair_column);
+         is_name(options.pair_column) || !options.label_columns.empty();
+}
+
+SOMA_INLINE bool gives_columns(const RowOptions& options) {
+  return !text_columns_of(options).empty() || !options.label_column.empty() ||
+         !options.pair_column.empty() || !options.label_columns.empty();
+}
+
+SOMA_INLINE bool has_usual_name(Fields first) {
+  return find_name(first, text_names, more_text_names) ||
+         find_name(first, label_names, more_label_names);
 }
 
 SOMA_INLINE Columns ColumnFinder::find(const RowOptions& options) const {
@@ -61,19 +71,25 @@ SOMA_INLINE Columns ColumnFinder::find(const RowOptions& options) const {
     columns.texts.push_back(
         *given(options.text_columns.empty() ? "text_column" : "text_columns", column));
   columns.pair = given("pair_column", options.pair_column);
+  check_flags(options);
+  for (const std::string& column : options.label_columns)
+    columns.flags.push_back(*given("label_columns", column));
   std::optional<std::size_t> label = given("label_column", options.label_column);
   std::optional<std::size_t> text;
   if (has_header_ && columns.texts.empty()) text = find_name(first_, text_names, more_text_names);
   if (has_header_ && !label) label = find_name(first_, label_names, more_label_names);
   if (first_.size() == 2 && columns.texts.empty() && !text && !columns.pair)
     text = label ? 1 - *label : 0;
+  const bool flags = !columns.flags.empty();
+  if (flags && columns.texts.empty() && !text) text = only_other(columns);
   if (text && columns.texts.empty()) columns.texts.push_back(*text);
-  if (!label) label = only_other(columns);
-  if (columns.texts.empty() || !label)
+  if (!label && !flags) label = only_other(columns);
+  if (columns.texts.empty() || (!label && !flags))
     fail(error_id::text_column, operation_, "table of " + soma::quoted(file_),
          std::to_string(first_.size()) + " columns wide",
-         "2 columns, or text_column and label_column to say which");
-  columns.label = *label;
+         "2 columns, or text_column and label_column to say which (--text-column, "
+         "--label-column)");
+  columns.label = flags ? columns.flags.front() : *label;
   check_apart(columns);
   return columns;
 }
@@ -96,7 +112,9 @@ SOMA_INLINE std::optional<std::size_t> ColumnFinder::given(std::string_view opti
 SOMA_INLINE std::optional<std::size_t> ColumnFinder::only_other(const Columns& columns) {
   std::optional<std::size_t> found;
   for (std::size_t i = 0; i < columns.count; ++i) {
-    if (std::ranges::find(columns.texts, i) != columns.texts.end() || columns.pair == i) continue;
+    if (std::ranges::find(columns.texts, i) != columns.texts.end() || columns.pair == i ||
+        std::ranges::find(columns.flags, i) != columns.flags.end())
+      continue;
     if (found) return std::nullopt;
     found = i;
   }
@@ -106,6 +124,7 @@ SOMA_INLINE std::optional<std::size_t> ColumnFinder::only_other(const Columns& c
 SOMA_INLINE void ColumnFinder::check_apart(const Columns& columns) const {
   std::vector<std::size_t> all = columns.texts;
   if (columns.pair) all.push_back(*columns.pair);
+  if (!columns.flags.empty()) all.insert(all.end(), columns.flags.begin() + 1, columns.flags.end());
   const auto refuse_same = [&](std::string_view names, std::size_t column) {
     fail(error_id::text_column, operation_, names, "the same, " + std::to_string(column + 1),
          "two columns");
@@ -114,7 +133,20 @@ SOMA_INLINE void ColumnFinder::check_apart(const Columns& columns) const {
     refuse_same("text_column and label_column", columns.label);
   std::ranges::sort(all);
   if (const auto twice = std::ranges::adjacent_find(all); twice != all.end())
-    refuse_same("two columns of texts", *twice);
+    refuse_same("two of text_columns, pair_column and label_columns", *twice);
+}
+
+SOMA_INLINE void ColumnFinder::check_flags(const RowOptions& options) const {
+  if (options.label_columns.empty()) return;
+  if (options.labels != data::LabelKind::several)
+    fail(error_id::text_column, operation_, "label_columns", "given for one label in each row",
+         "several labels in each row (--multi-label)");
+  if (!options.label_column.empty())
+    fail(error_id::text_column, operation_, "label_column", "given beside label_columns",
+         "one of them");
+  if (!has_header_)
+    fail(error_id::text_column, operation_, "label_columns", "given for a table without a header",
+         "a header, whose names are the classes");
 }
 
 }  // namespace SOMA_NAMESPACE::text::detail

@@ -49,8 +49,7 @@ SOMA_INLINE std::optional<RowProblem> JsonRowReader::read(std::string_view line)
   for (const std::string& key : text_keys_) keys += (keys.empty() ? "" : ", ") + soma::quoted(key);
   return RowProblem{error_id::text_row_json, problem_,
                     "an object with " + keys + (text_keys_.size() == 1 ? ", a text" : ", texts") +
-                        ", and " + soma::quoted(label_key_) + ", a text or a " +
-                        (kind_ == data::LabelKind::number ? "" : "whole ") + "number" +
+                        ", and " + soma::quoted(label_key_) + ", a text or a number" +
                         (kind_ == data::LabelKind::several ? ", or a list of them" : "")};
 }
 
@@ -106,7 +105,7 @@ SOMA_INLINE bool JsonRowReader::number_integer(std::int64_t value) {
 }
 
 SOMA_INLINE bool JsonRowReader::number_float(double, const std::string& digits) {
-  return kind_ == data::LabelKind::number ? name(digits) : other_value(digits);
+  return name(digits);
 }
 
 SOMA_INLINE bool JsonRowReader::boolean(bool value) { return name(value ? "true" : "false"); }

@@ -7,7 +7,8 @@
 #include <soma/numeric/draw.hpp>
 #include <soma/text/data_files.hpp>
 #include <soma/text/row_reader.hpp>
-#include <soma/text/rows/sort_labels.hpp>
+#include <soma/text/rows/label_counter.hpp>
+#include <soma/text/rows/label_names.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -22,6 +23,16 @@
 #include <vector>
 
 namespace SOMA_NAMESPACE::text {
+
+namespace detail {
+
+SOMA_INLINE void sort_classes(std::vector<std::int32_t>& classes) {
+  std::ranges::sort(classes);
+  const auto again = std::ranges::unique(classes);
+  classes.erase(again.begin(), again.end());
+}
+
+}  // namespace detail
 
 SOMA_INLINE bool is_validation(std::string_view text, double share, std::uint64_t seed) {
   data::ContentHash hash;
@@ -42,9 +53,7 @@ SOMA_INLINE std::vector<LabelledRow> read_rows(std::span<const std::string> file
                                                const RowOptions& options,
                                                std::vector<SkippedRows>& skipped,
                                                std::string_view operation) {
-  std::unordered_map<std::string_view, std::int64_t> numbers;
-  for (const std::string& label : labels)
-    numbers.emplace(label, static_cast<std::int64_t>(numbers.size()));
+  const LabelIndex index(labels, options.merge_labels);
   std::vector<LabelledRow> rows;
   Row row;
   RowOptions reading = options;
@@ -53,14 +62,12 @@ SOMA_INLINE std::vector<LabelledRow> read_rows(std::span<const std::string> file
     RowReader reader(file, reading, operation);
     while (reader.next(row)) {
       rows.push_back(detail::labelled(row, options.labels, [&](const std::string& label) {
-        const auto known = numbers.find(label);
-        if (known == numbers.end())
+        const std::optional<std::size_t> known = index.find(label);
+        if (!known)
           fail(error_id::text_label_unseen, operation,
-               "label in line " + std::to_string(row.line) + " of " + soma::quoted(file),
-               soma::quoted(label),
-               "one of " + std::to_string(labels.size()) + " that are known" +
-                   (labels.empty() ? "" : ", such as " + soma::quoted(labels.front())));
-        return known->second;
+               "label in line " + std::to_string(row.line) + " of " + soma::quoted(reader.file()),
+               quoted_label(label), index.wanted_for(label));
+        return static_cast<std::int64_t>(*known);
       }));
     }
     for (const SkippedRows& some : reader.skipped()) count_skipped(skipped, some);
@@ -89,49 +96,29 @@ SOMA_INLINE LabelledText LabelledTextReader::read(const DataFiles& files) {
 SOMA_INLINE void LabelledTextReader::read_train(const std::vector<std::string>& files) {
   if (files.empty())
     fail(error_id::text_folder, operation, "training files", "none", "one at least");
-  std::unordered_map<std::string, std::int64_t> numbers;
+  LabelCounter counter(operation, options_.max_labels);
   Row row;
   RowOptions reading = options_.rows;
   std::vector<std::string> known;
   for (const std::string& file : files) {
     reading.known_labels = known;
     RowReader reader(file, reading, operation);
-    while (reader.next(row)) {
+    for (const std::string& label : reader.classes()) counter.add_class(label, reader.file());
+    while (reader.next(row))
       result_.train_.push_back(detail::labelled(row, kind(), [&](const std::string& label) {
-        const auto [at, is_new] =
-            numbers.try_emplace(label, static_cast<std::int64_t>(numbers.size()));
-        if (is_new && numbers.size() > options_.max_labels)
-          fail(error_id::text_label_count, operation, "labels of " + soma::quoted(file),
-               "more than " + std::to_string(options_.max_labels),
-               "at most that (max_labels), in the column of labels");
-        return at->second;
+        return static_cast<std::int64_t>(counter.add(label, reader.file(), row.line));
       }));
-    }
     for (const SkippedRows& skipped : reader.skipped()) count_skipped(result_.skipped_, skipped);
-    known.clear();
-    for (const auto& [label, number] : numbers) known.push_back(label);
+    known = counter.labels();
   }
-  if (kind() == data::LabelKind::one && numbers.size() < 2)
-    fail(error_id::text_one_class, operation, "label of all rows",
-         soma::quoted(numbers.begin()->first), "two labels at least");
-  if (kind() == data::LabelKind::several && numbers.empty())
-    fail(error_id::text_one_class, operation, "labels of all rows", "none", "one label at least");
-  std::vector<std::string>& labels = result_.labels_;
-  for (const auto& [label, number] : numbers) labels.push_back(label);
-  sort_labels(labels);
-  check_labels_apart(operation, labels);
-  if (kind() == data::LabelKind::several)
-    check_label_separator(operation, labels, options_.rows.label_separator);
-  std::vector<std::int64_t> sorted(labels.size());
-  for (std::size_t i = 0; i < labels.size(); ++i)
-    sorted[static_cast<std::size_t>(numbers.find(labels[i])->second)] =
-        static_cast<std::int64_t>(i);
+  LabelCounter::Classes classes = counter.finish(options_.rows);
   for (LabelledRow& each : result_.train_) {
     detail::for_each_label(each, kind(), [&]<class Number>(Number& number) {
-      number = static_cast<Number>(sorted[static_cast<std::size_t>(number)]);
+      number = static_cast<Number>(classes.of_number[static_cast<std::size_t>(number)]);
     });
-    std::ranges::sort(each.labels);
+    detail::sort_classes(each.labels);
   }
+  result_.labels_ = std::move(classes.names);
 }
 
 SOMA_INLINE std::vector<LabelledRow> LabelledTextReader::read_part(

@@ -4,6 +4,7 @@
 #include <soma/text/record_reader.hpp>
 
 #include <soma/text/byte_source.hpp>
+#include <soma/text/utf8.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -16,18 +17,47 @@
 
 namespace SOMA_NAMESPACE::text {
 
+SOMA_INLINE std::optional<RowProblem> encoding_problem(std::string_view text,
+                                                       std::string_view name) {
+  const std::size_t at = find_invalid_utf8(text);
+  if (at == std::string_view::npos) return std::nullopt;
+  return RowProblem{error_id::text_row_encoding,
+                    std::string(text[at] == '\0' ? "a zero byte" : "not UTF-8") + " at byte " +
+                        std::to_string(at + 1) + " of its " + std::string(name),
+                    "UTF-8 without zero bytes"};
+}
+
 SOMA_INLINE RecordReader::RecordReader(ByteSource bytes, std::size_t limit, char separator)
     : bytes_(std::move(bytes)), limit_(limit), separator_(separator) {
   if (bytes_.ahead().starts_with("\xEF\xBB\xBF")) bytes_.skip(3);  // a byte order mark
 }
 
+SOMA_INLINE bool RecordReader::begin_record(Record& record) {
+  if (bytes_.peek() < 0) return false;
+  record.fields.clear();
+  record.problem.reset();
+  record.line = line_;
+  size_ = 0;
+  quoted_ = false;
+  return true;
+}
+
+SOMA_INLINE void RecordReader::read_line(Record& record) {
+  std::string& field = record.fields.emplace_back();
+  while (append_line(record, field)) {
+  }
+  if (field.ends_with('\r')) field.pop_back();
+}
+
+SOMA_INLINE bool RecordReader::next_any_line(Record& record) {
+  if (!begin_record(record)) return false;
+  read_line(record);
+  ++line_;
+  return true;
+}
+
 SOMA_INLINE bool RecordReader::next_line(Record& record) {
-  return next_of(record, [&] {
-    std::string& field = record.fields.emplace_back();
-    while (append_line(record, field)) {
-    }
-    if (field.ends_with('\r')) field.pop_back();
-  });
+  return next_of(record, [&] { read_line(record); });
 }
 
 SOMA_INLINE bool RecordReader::next_tsv(Record& record) {

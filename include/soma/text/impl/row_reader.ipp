@@ -8,6 +8,7 @@
 #include <soma/text/record_reader.hpp>
 #include <soma/text/row_options.hpp>
 #include <soma/text/rows/header.hpp>
+#include <soma/text/rows/label_cells.hpp>
 #include <soma/text/rows/label_names.hpp>
 #include <soma/text/rows/separators.hpp>
 #include <soma/text/utf8.hpp>
@@ -26,9 +27,18 @@ namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE RowReader::RowReader(std::string_view path, const RowOptions& options,
                                  std::string_view operation)
-    : RowReader(ByteSource::open(operation, path, options.stop,
-                                 options.reads_ahead ? ReadAhead::yes : ReadAhead::no),
-                options) {}
+    : RowReader(of_bytes(ByteSource::open(operation, path, options.stop,
+                                          options.reads_ahead ? ReadAhead::yes : ReadAhead::no),
+                         options)) {}
+
+SOMA_INLINE RowReader RowReader::of_bytes(ByteSource bytes, const RowOptions& options) {
+  if (!bytes.is_once()) return RowReader(std::move(bytes), options);
+  // Headers and columns may need a second pass.
+  auto text = std::make_unique<std::string>(bytes.rest());
+  const std::string_view memory = *text;
+  return RowReader(ByteSource::of_memory(bytes.operation(), memory, bytes.name()), options, memory,
+                   std::move(text));
+}
 
 SOMA_INLINE RowReader RowReader::of_memory(std::string_view content, const RowOptions& options,
                                            std::string_view operation) {
@@ -57,19 +67,30 @@ SOMA_INLINE bool RowReader::next(Row& row) {
 
 SOMA_INLINE bool RowReader::has_header() const { return header_.has_value(); }
 
+SOMA_INLINE std::vector<std::string> RowReader::classes() const {
+  std::vector<std::string> names;
+  for (const std::size_t column : columns_.flags)
+    names.emplace_back(trimmed_label((*header_)[column]));
+  return names;
+}
+
 SOMA_INLINE const std::string& RowReader::file() const { return records_.bytes().name(); }
 
 SOMA_INLINE const FileState& RowReader::state() const { return records_.bytes().state(); }
 
 SOMA_INLINE RowReader::RowReader(ByteSource bytes, const RowOptions& options,
-                                 std::string_view memory)
+                                 std::string_view memory, std::unique_ptr<std::string> kept)
     : options_(options),
+      kept_(std::move(kept)),
       memory_(memory),
       records_(std::move(bytes), options.max_row_bytes, separator()),
       format_(find_format()),
       json_(options) {
   if (format_ == Format::tsv || format_ == Format::csv) read_header();
   if (format_ == Format::fasttext) refuse_columns();
+  if (format_ == Format::json_lines && !options_.label_columns.empty())
+    fail(error_id::text_column, this->operation(), "label_columns",
+         "given for " + soma::quoted(file()) + ", which is JSON lines", "a table");
 }
 
 SOMA_INLINE Format RowReader::find_format() {
@@ -123,9 +144,11 @@ SOMA_INLINE Format RowReader::find_format() {
     }
   // The file is empty: next() reports it.
   if (line.empty()) return Format::tsv;
+  // A pipe has no name that could say it.
+  if (kept_ != nullptr && evident_separator(memory_, true, '\t', true) == ',') return Format::csv;
   fail(error_id::text_file_format, operation(), "file", soma::quoted(file()),
        "a name that ends in .tsv, .csv or .jsonl, a first line of fastText, JSON or with a tab, "
-       "or a format that is given");
+       "or a format or separator that is given (--separator comma)");
 }
 
 SOMA_INLINE void RowReader::check_separator(Format format) {
@@ -141,9 +164,7 @@ SOMA_INLINE void RowReader::check_separator(Format format) {
 }
 
 SOMA_INLINE void RowReader::refuse_columns() const {
-  if (detail::text_columns_of(options_).empty() && options_.label_column.empty() &&
-      options_.pair_column.empty())
-    return;
+  if (!detail::gives_columns(options_)) return;
   fail(error_id::text_column, operation(), "columns of " + soma::quoted(file()), "given",
        "none: each line of fastText is its labels and one text");
 }
@@ -152,7 +173,10 @@ SOMA_INLINE void RowReader::read_header() {
   Record first;
   if (!read_good(first)) return;
   HeaderFinder finder(options_, first.fields);
-  if (finder.needs_rows()) read_ahead(finder, first);
+  LabelColumnFinder labels(options_);
+  const bool counts = first.fields.size() == 2 && !detail::gives_columns(options_) &&
+                      !detail::has_usual_name(first.fields);
+  if (counts || finder.needs_rows()) read_ahead(finder, counts ? &labels : nullptr, first);
   const HeaderFinder::Verdict verdict = finder.verdict();
   if (verdict == HeaderFinder::Verdict::unclear)
     fail(error_id::text_header, operation(),
@@ -160,7 +184,9 @@ SOMA_INLINE void RowReader::read_header() {
          shown(first.fields) + ", whose label is in no other row",
          "to be told whether it is a header (--header yes) or a row (--header no)");
   const bool header = verdict == HeaderFinder::Verdict::header;
-  columns_ = find_columns(operation(), file(), options_, first.fields, header);
+  if (counts && !header) labels.add(first.fields);
+  columns_ = find_columns(operation(), file(), counts ? with_label_column(labels) : options_,
+                          first.fields, header);
   columns_line_ = first.line;
   if (header)
     header_ = std::move(first.fields);
@@ -168,15 +194,39 @@ SOMA_INLINE void RowReader::read_header() {
     waiting_ = std::move(first);
 }
 
-SOMA_INLINE void RowReader::read_ahead(HeaderFinder& finder, const Record& first) {
+SOMA_INLINE void RowReader::read_ahead(HeaderFinder& finder, LabelColumnFinder* labels,
+                                       const Record& first) {
   ByteSource again = memory_.data() != nullptr
-                         ? ByteSource::of_memory(operation(), memory_)
+                         ? ByteSource::of_memory(operation(), memory_, file())
                          : ByteSource::open(operation(), file(), options_.stop);
   RecordReader records(std::move(again), options_.max_row_bytes, separator());
+  const auto needs_rows = [&] {
+    return finder.needs_rows() || (labels != nullptr && labels->needs_rows());
+  };
   Record record;
-  while (finder.needs_rows() && read_record(records, record))
-    if (!record.problem && record.line > first.line && record.fields.size() == first.fields.size())
-      finder.add(record.fields);
+  while (needs_rows() && read_record(records, record)) {
+    if (record.problem || record.line <= first.line || record.fields.size() != first.fields.size())
+      continue;
+    finder.add(record.fields);
+    if (labels != nullptr) labels->add(record.fields);
+  }
+}
+
+SOMA_INLINE RowOptions RowReader::with_label_column(const LabelColumnFinder& labels) {
+  RowOptions options = options_;
+  const LabelColumnFinder::Verdict verdict = labels.verdict();
+  if (verdict == LabelColumnFinder::Verdict::unclear)
+    fail(error_id::text_column, operation(), "columns of " + soma::quoted(file()),
+         labels.counts() + ", so that neither is evidently that of the labels",
+         "to be told which one is (--label-column 2, or 1)");
+  if (verdict == LabelColumnFinder::Verdict::second) return options;
+  options.label_column = "1";
+  swaps_columns_ = true;
+  if (options_.notes != nullptr)
+    options_.notes->push_back("the labels of " + soma::quoted(file()) +
+                              " are taken from column 1, the texts from column 2 (" +
+                              labels.counts() + "); --label-column 2 if not");
+  return options;
 }
 
 SOMA_INLINE std::string RowReader::shown(const std::vector<std::string>& fields) {
@@ -231,14 +281,15 @@ SOMA_INLINE std::optional<RowProblem> RowReader::take(Record& record, Row& row) 
   if (auto problem = check_header(record)) return problem;
   for (const std::size_t column : columns_.texts) join(row.text, record.fields[column]);
   if (columns_.pair) row.pair = std::move(record.fields[*columns_.pair]);
-  return take_labels(record.fields[columns_.label], row);
+  if (!columns_.flags.empty()) return take_flags(record.fields, columns_.flags, *header_, row);
+  return take_labels(record.fields[columns_.label], options_, row);
 }
 
 SOMA_INLINE std::optional<RowProblem> RowReader::take_json(std::string_view line, Row& row) {
   if (auto problem = json_.read(line)) return problem;
   for (std::size_t i = 0; i < json_.text_count(); ++i) join(row.text, json_.texts()[i]);
   if (!options_.pair_column.empty()) row.pair = std::move(json_.pair());
-  if (!json_.is_list()) return take_labels(json_.label(), row);
+  if (!json_.is_list()) return take_labels(json_.label(), options_, row);
   for (const std::string& label : json_.labels()) add_label(label, row);
   return std::nullopt;
 }
@@ -293,40 +344,16 @@ SOMA_INLINE void RowReader::join(std::string& text, std::string& part) {
     text.append(" ").append(part);
 }
 
-SOMA_INLINE std::optional<RowProblem> RowReader::take_labels(std::string_view cell,
-                                                             Row& row) const {
-  cell = trimmed_label(cell);
-  if (options_.labels != data::LabelKind::several) {
-    row.label = cell;
-    return std::nullopt;
-  }
-  if (cell.empty()) return std::nullopt;  // none of the classes
-  for (std::size_t begin = 0; begin <= cell.size();) {
-    const std::size_t end = (std::min)(cell.find(options_.label_separator, begin), cell.size());
-    add_label(cell.substr(begin, end - begin), row);
-    begin = end + 1;
-  }
-  return std::nullopt;
-}
-
-SOMA_INLINE void RowReader::add_label(std::string_view label, Row& row) {
-  label = trimmed_label(label);
-  if (std::ranges::find(row.labels, label) == row.labels.end()) row.labels.emplace_back(label);
-}
-
 SOMA_INLINE std::optional<RowProblem> RowReader::check(Row& row) const {
   const bool several = options_.labels == data::LabelKind::several;
-  std::optional<RowProblem> problem = check_encoding(row.text, "text");
-  if (!problem) problem = check_encoding(row.pair, "second text");
+  std::optional<RowProblem> problem = encoding_problem(row.text, "text");
+  if (!problem) problem = encoding_problem(row.pair, "second text");
   for (const std::string& label : row.labels)
     if (!problem) problem = check_label(label);
   if (!problem && !several) problem = check_label(row.label);
   if (problem) return problem;
-  const auto is_empty = [](const std::string& text) {
-    return text.find_first_not_of(" \t\r\n\f\v") == std::string::npos;
-  };
-  if (is_empty(row.text)) return RowProblem{error_id::text_row_empty, "without text", "a text"};
-  if (!options_.pair_column.empty() && is_empty(row.pair))
+  if (is_blank(row.text)) return RowProblem{error_id::text_row_empty, "without text", "a text"};
+  if (!options_.pair_column.empty() && is_blank(row.pair))
     return RowProblem{error_id::text_row_empty, "without its second text", "two texts"};
   if (options_.labels == data::LabelKind::number) {
     const std::optional<float> number = real_number(row.label);
@@ -338,18 +365,8 @@ SOMA_INLINE std::optional<RowProblem> RowReader::check(Row& row) const {
   return std::nullopt;
 }
 
-SOMA_INLINE std::optional<RowProblem> RowReader::check_encoding(std::string_view text,
-                                                                std::string_view name) {
-  const std::size_t at = find_invalid_utf8(text);
-  if (at == std::string_view::npos) return std::nullopt;
-  return RowProblem{error_id::text_row_encoding,
-                    std::string(text[at] == '\0' ? "a zero byte" : "not UTF-8") + " at byte " +
-                        std::to_string(at + 1) + " of its " + std::string(name),
-                    "UTF-8 without zero bytes"};
-}
-
 SOMA_INLINE std::optional<RowProblem> RowReader::check_label(const std::string& label) {
-  if (auto problem = check_encoding(label, "label")) return problem;
+  if (auto problem = encoding_problem(label, "label")) return problem;
   if (label.empty()) return RowProblem{error_id::text_row_label, "without label", "a label"};
   // Predictions are written line by line, with a tab after the label.
   if (label.find_first_of("\t\r\n") != std::string::npos)

@@ -27,13 +27,18 @@ SOMA_INLINE StreamSource::StreamSource(Context& context, std::string path,
     : context_(context),
       path_(std::move(path)),
       labels_(std::move(labels)),
+      index_(labels_, options.rows.merge_labels),
       encode_(std::move(encode)),
       options_(options) {
   data::detail::check_batch_options(operation, context, options.batches);
   options_.buffer_rows = (std::max)(options.buffer_rows, std::size_t{1});
   if (labels_.empty() && options.rows.labels != data::LabelKind::number)
     fail(error_id::data_empty, operation, "labels", "none", "at least one");
-  state_ = ByteSource::open(operation, path_).state();
+  const ByteSource bytes = ByteSource::open(operation, path_);
+  if (bytes.is_once())
+    fail(error_id::file_read, operation, "file", soma::quoted(bytes.name()) + ", a pipe",
+         "a file, because each epoch reads it again");
+  state_ = bytes.state();
 }
 
 SOMA_INLINE bool StreamSource::next(data::Batch& batch) {
@@ -122,6 +127,7 @@ SOMA_INLINE bool StreamSource::has_pairs() const { return static_cast<bool>(opti
 SOMA_INLINE void StreamSource::begin_epoch() {
   RowOptions reading = options_.rows;
   reading.known_labels = labels_;
+  reading.notes = nullptr;
   const Draw draw = data::epoch_draw(options_.batches.seed, position_.epoch, "buffer");
   epoch_.emplace(Epoch{RowReader(path_, reading, operation), DrawSequence(draw)});
   if (epoch_->reader.state() != state_)
@@ -176,18 +182,18 @@ SOMA_INLINE auto StreamSource::encode(const Row& row) const -> Encoded {
   };
   Encoded encoded;
   const auto known = [&](const std::string& label) {
-    const auto at = std::ranges::find(labels_, label);
-    if (at == labels_.end())
-      fail(error_id::text_label_unseen, operation, "label in " + place(), soma::quoted(label),
-           "one of the " + std::to_string(labels_.size()) + " labels given");
-    return at - labels_.begin();
+    const std::optional<std::size_t> at = index_.find(label);
+    if (!at)
+      fail(error_id::text_label_unseen, operation, "label in " + place(), quoted_label(label),
+           index_.wanted_for(label));
+    return static_cast<std::int64_t>(*at);
   };
   const data::LabelKind kind = options_.rows.labels;
   if (kind == data::LabelKind::one) encoded.label = known(row.label);
   if (kind == data::LabelKind::several)
     for (const std::string& label : row.labels)
       encoded.labels.push_back(static_cast<std::int32_t>(known(label)));
-  std::ranges::sort(encoded.labels);
+  detail::sort_classes(encoded.labels);
   encoded.number = row.number;
   if (has_pairs())
     options_.encode_pair(row.text, row.pair, encoded.ids, encoded.types);
@@ -221,6 +227,8 @@ SOMA_INLINE std::uint64_t StreamSource::compute_hash() const {
     hash.add(number);
   if (rows.labels != data::LabelKind::one) hash.add(static_cast<std::uint64_t>(rows.labels));
   for (const std::string& column : rows.text_columns) hash.add_text(column);
+  for (const std::string& column : rows.label_columns) hash.add_text(column);
+  if (rows.merge_labels) hash.add(1);
   if (!rows.pair_column.empty()) hash.add_text(rows.pair_column);
   if (rows.separator != 0) hash.add(static_cast<unsigned char>(rows.separator));
   if (rows.labels == data::LabelKind::several)

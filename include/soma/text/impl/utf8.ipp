@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace SOMA_NAMESPACE::text {
 
@@ -84,5 +85,22 @@ SOMA_INLINE void append_utf8(std::string& text, char32_t point) {
     tail(0);
   }
 }
+
+SOMA_INLINE void Utf16Decoder::add(char first, char second, std::string& text) {
+  const unsigned one = static_cast<unsigned char>(first),
+                 other = static_cast<unsigned char>(second);
+  const std::uint32_t unit = big_endian_ ? one << 8 | other : other << 8 | one;
+  const bool is_high = unit >= 0xD800 && unit < 0xDC00, is_low = unit >= 0xDC00 && unit < 0xE000;
+  const std::uint32_t high = std::exchange(high_, 0);
+  if (is_low && high != 0) {
+    append_utf8(text, 0x10000 + ((high - 0xD800) << 10) + (unit - 0xDC00));
+    return;
+  }
+  if (high != 0 || is_low) text.push_back(no_utf8);
+  if (is_high) high_ = unit;
+  if (!is_high && !is_low) append_utf8(text, unit);
+}
+
+SOMA_INLINE bool Utf16Decoder::take_half() { return std::exchange(high_, 0) != 0; }
 
 }  // namespace SOMA_NAMESPACE::text

@@ -18,6 +18,9 @@ namespace SOMA_NAMESPACE::text {
 // The text without the spaces and tabs around it.
 std::string_view trimmed(std::string_view text);
 
+// True if there is nothing but ASCII white space: such a text has no answer.
+bool is_blank(std::string_view text);
+
 namespace detail {
 
 using Fields = std::span<const std::string>;

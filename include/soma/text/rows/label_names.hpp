@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <set>
 #include <span>
 #include <string>
@@ -33,9 +32,6 @@ std::string visible_label(std::string_view label);
 
 // The name in quotation marks, with numbers such as <U+00A0> for invisible characters.
 std::string quoted_label(std::string_view label);
-
-// Error text.label_alike: two different names look the same.
-void check_labels_apart(std::string_view operation, std::span<const std::string> labels);
 
 // Error text.label_separator: in rows with several labels, a label that evidently uses another
 // separator.

@@ -72,7 +72,7 @@ SOMA_INLINE void ConsoleProgress::on_evaluation(const EvaluationInfo& info) {
   constexpr std::size_t most = 3;  // beside the loss: a line has to hold them
   if (info.values != nullptr)
     for (std::size_t i = 0; i < info.values->size() && i < most; ++i)
-      stream_ << ", " << (*info.values)[i].title << ' ' << soma::fixed((*info.values)[i].value, 4);
+      stream_ << ", " << (*info.values)[i].title << ' ' << metrics::shown((*info.values)[i].value);
   stream_ << (info.best ? " (best)\n" : "\n");
   if (info.metrics != nullptr && info.metrics->only_prediction())
     stream_ << "  predicts " << detail::one_class_only(*info.metrics) << '\n';

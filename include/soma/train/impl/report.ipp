@@ -66,12 +66,14 @@ SOMA_INLINE std::vector<std::pair<std::string, std::string>> report_lines(const 
     line("accuracy", fixed(report.metrics.accuracy(), 4) + "  (95 %: " + fixed(interval.low, 4) +
                          " to " + fixed(interval.high, 4) + ", " +
                          std::to_string(report.metrics.cases()) + " held out)");
-    line("macro F1", fixed(report.metrics.macro_f1(), 4));
-    if (report.metrics.classes() == 2) line("AUC", fixed(report.metrics.area_under_curve(), 4));
+    line("macro F1", metrics::shown(report.metrics.macro_f1()));
+    if (report.metrics.classes() == 2)
+      line("AUC", metrics::shown(report.metrics.area_under_curve()));
     if (report.metrics.only_prediction())
       line("predictions", detail::one_class_only(report.metrics));
   } else {
-    for (const metrics::Value& value : report.values) line(value.title, fixed(value.value, 4));
+    for (const metrics::Value& value : report.values)
+      line(value.title, metrics::shown(value.value));
   }
   if (!report.best_metric.empty())
     line("weights",

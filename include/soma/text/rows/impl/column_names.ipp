@@ -21,6 +21,10 @@ SOMA_INLINE std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
 }
 
+SOMA_INLINE bool is_blank(std::string_view text) {
+  return text.find_first_not_of(" \t\r\n\f\v") == std::string_view::npos;
+}
+
 }  // namespace SOMA_NAMESPACE::text
 
 namespace SOMA_NAMESPACE::text::detail {

@@ -8,7 +8,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <set>
 #include <span>
 #include <string>
@@ -78,18 +77,6 @@ SOMA_INLINE std::string quoted_label(std::string_view label) {
     at += point.bytes;
   }
   return soma::quoted(shown);
-}
-
-SOMA_INLINE void check_labels_apart(std::string_view operation,
-                                    std::span<const std::string> labels) {
-  std::map<std::string, std::string_view> seen;
-  for (const std::string& label : labels) {
-    const auto [at, is_new] = seen.emplace(visible_label(label), label);
-    if (!is_new)
-      fail(error_id::text_label_alike, operation, "labels",
-           quoted_label(at->second) + " and " + quoted_label(label) + ", which look the same",
-           "the same characters for the same class");
-  }
 }
 
 SOMA_INLINE void check_label_separator(std::string_view operation,

@@ -183,15 +183,19 @@ SOMA_INLINE void TableReader::finish_columns() {
 namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE Table read_table(std::string_view path, const TableOptions& options) {
-  FileState first;
-  bool again = false;
+  ByteSource first = ByteSource::open("read_table", path, options.stop);
+  if (first.is_once()) {  // a second pass needs the text
+    const std::string text = first.rest();
+    return detail::TableReader(first.name(), options).read([&] {
+      return ByteSource::of_memory("read_table", text, first.name());
+    });
+  }
+  const FileState state = first.state();
   return detail::TableReader(path, options).read([&] {
     ByteSource bytes = ByteSource::open("read_table", path, options.stop);
-    if (again && !(bytes.state() == first))
+    if (!(bytes.state() == state))
       fail(error_id::text_file_changed, "read_table", "file",
            soma::quoted(path) + ", which was written to while it was read", "a file that rests");
-    first = bytes.state();
-    again = true;
     return bytes;
   });
 }
