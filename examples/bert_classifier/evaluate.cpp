@@ -68,12 +68,13 @@ int evaluate(const EvaluateOptions& options) {
   if (!options.confusion.empty() && !has_classes)
     throw UsageError("--confusion needs a model that gives a text one class");
   std::vector<soma::text::SkippedRows> skipped;
-  soma::text::RowOptions row_settings = row_options(options.data);
+  soma::text::RowOptions row_settings = row_options(options.data, model.input());
   row_settings.labels = model.kind();
   const std::vector<soma::text::LabelledRow> rows =
       soma::text::read_rows(soma::text::find_test_files(options.data.data, "evaluate"),
                             model.labels(), row_settings, skipped, "evaluate");
   report_skipped(skipped);
+  check_pairs(rows, options.data.data, model.input());
   const auto batches = model.batches(
       rows, {.batch_sequences = options.batch_size, .shuffle = false}, &stop_requested);
   using soma::train::StoppableSource;
@@ -122,7 +123,7 @@ int answer_lines(const Ask& ask, soma::data::LabelKind kind, const PredictOption
         soma::fail(soma::error_id::text_row_columns, "predict",
                    "line " + std::to_string(answered +
                                             static_cast<std::uint64_t>(&line - lines.data()) + 1),
-                   "not two texts", "a text, a tab and a text (--pairs)");
+                   "not two texts", "a text, a tab and a text: the model reads pairs");
       pairs.push_back(texts.back().substr(tab + 1));
       texts.back() = texts.back().substr(0, tab);
     }
@@ -166,9 +167,13 @@ int predict(const PredictOptions& options) {
   }
   const TextClassifier model = TextClassifier::from_pretrained(context, options.model);
   check_trained(model, options.model, "predict");
+  PredictOptions asked = options;
+  if (options.pairs && model.input().pairs == false)
+    throw UsageError("--pairs: " + soma::quoted(options.model) + " was trained on single texts");
+  asked.pairs = options.pairs || model.input().pairs == true;
   return answer_lines(
       [&](Texts texts, Texts pairs) { return model.predict(texts, soma::DType::fp32, pairs); },
-      model.kind(), options);
+      model.kind(), asked);
 }
 
 int describe(const DescribeOptions& options) {

@@ -35,10 +35,11 @@ int evaluate_fast(const EvaluateOptions& options) {
   soma::add_sparse(context);
   const auto model = soma::models::FastClassifier::from_folder(context, options.model);
   std::vector<soma::text::SkippedRows> skipped;
-  const std::vector<soma::text::LabelledRow> rows =
-      soma::text::read_rows(soma::text::find_test_files(options.data.data, "evaluate"),
-                            model.labels(), row_options(options.data), skipped, "evaluate");
+  const std::vector<soma::text::LabelledRow> rows = soma::text::read_rows(
+      soma::text::find_test_files(options.data.data, "evaluate"), model.labels(),
+      row_options(options.data, model.options().input), skipped, "evaluate");
   report_skipped(skipped);
+  check_pairs(rows, options.data.data, {.pairs = false});  // as every model of this kind
   if (rows.empty())
     soma::fail(soma::error_id::data_empty, "evaluate", "rows", "none", "at least one");
 

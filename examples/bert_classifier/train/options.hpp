@@ -27,7 +27,7 @@ struct DataOptions {
   std::string header = "detect";          // or yes, no
   std::string separator;                  // a name or a character; empty: by the file's extension
   bool multi_label = false;
-  std::string label_separator = ",";
+  std::string label_separator;  // a name or a character; empty: the model's, or a comma
   bool skip_bad_rows = false;
   bool regression = false;               // labels are numbers
   std::optional<double> held_out_share;  // empty: a tenth, unless --dev names a file

@@ -44,7 +44,7 @@ CLI::Option* add_rows(CLI::App& command, DataOptions& options, const std::string
       .add_option("--label-separator", options.label_separator,
                   "separator of several labels in a cell: comma, semicolon, bar, or one character")
       ->type_name("NAME")
-      ->capture_default_str()
+      ->default_str("comma")
       ->group(data_group);
   command
       .add_flag("--skip-bad-rows", options.skip_bad_rows,

@@ -51,6 +51,9 @@ class RowReader {
   Format format() const { return format_; }
   // True if the first row names the columns, by the options or by detection.
   bool has_header() const;
+  // The columns of this file; none for fastText, or if the header has no name, a number or the same
+  // name twice for one of them.
+  KnownColumns columns() const;
   const std::string& file() const;
   const FileState& state() const;
 
@@ -66,6 +69,11 @@ class RowReader {
   void check_separator(Format format);
   // Lines of fastText have no columns.
   void refuse_columns() const;
+  // The options with the known columns where they leave the choice open. `has(name)`: true if the
+  // file has a column of that name or number.
+  template <class Has>
+  void take_known(const Has& has);
+  JsonRowReader json_reader();
 
   // ---- the header
 

@@ -108,6 +108,7 @@ SOMA_INLINE void LabelledTextReader::read_train(const std::vector<std::string>& 
       }));
     }
     for (const SkippedRows& skipped : reader.skipped()) count_skipped(result_.skipped_, skipped);
+    if (result_.columns_.texts.empty()) result_.columns_ = reader.columns();
     known.clear();
     for (const auto& [label, number] : numbers) known.push_back(label);
   }
@@ -136,7 +137,9 @@ SOMA_INLINE void LabelledTextReader::read_train(const std::vector<std::string>& 
 
 SOMA_INLINE std::vector<LabelledRow> LabelledTextReader::read_part(
     const std::vector<std::string>& files) {
-  return read_rows(files, result_.labels_, options_.rows, result_.skipped_, operation);
+  RowOptions reading = options_.rows;
+  reading.known_columns = result_.columns_;
+  return read_rows(files, result_.labels_, reading, result_.skipped_, operation);
 }
 
 SOMA_INLINE void LabelledTextReader::split() {
