@@ -65,10 +65,11 @@ int evaluate(const EvaluateOptions& options) {
   const bool has_classes = model.classes() != 0;
   if (!options.confusion.empty() && !has_classes)
     throw UsageError("--confusion needs a model that gives a text one class");
-  soma::text::RowOptions row_settings = row_options(options.data);
+  soma::text::RowOptions row_settings = row_options(options.data, model.input());
   row_settings.labels = model.kind();
   const std::vector<soma::text::LabelledRow> rows =
       measured_rows(options, model.labels(), row_settings);
+  check_pairs(rows, options.files.front(), model.input());
   const auto batches = model.batches(
       rows, {.batch_sequences = options.batch_size, .shuffle = false}, &stop_requested);
   using soma::train::StoppableSource;
@@ -178,9 +179,13 @@ int predict(const PredictOptions& options) {
   }
   const TextClassifier model = TextClassifier::from_pretrained(context, options.model);
   check_trained(model, options.model, "predict");
+  PredictOptions asked = options;
+  if (options.pairs && model.input().pairs == false)
+    throw UsageError("--pairs: " + soma::quoted(options.model) + " was trained on single texts");
+  asked.pairs = options.pairs || model.input().pairs == true;
   return answer_files(
       [&](Texts texts, Texts pairs) { return model.predict(texts, soma::DType::fp32, pairs); },
-      options);
+      asked);
 }
 
 int describe(const DescribeOptions& options) {

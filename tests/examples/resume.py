@@ -136,6 +136,45 @@ def check_events(program, work, checks):
             shutil.rmtree(folder / "checkpoint" / f"step-{step:010d}")
 
 
+def check_longer(program, work, checks):
+    """A run goes on for longer with the defaults of its first part, and with the validation rows that decide."""
+    folder = tool.fresh_folder(work / "longer")
+    (folder / "rows.tsv").write_bytes(tool.rows(200))
+    (folder / "dev.tsv").write_bytes(tool.rows(20))
+    (folder / "other.tsv").write_bytes(tool.rows(22))
+    base = ["train", "--vocab-size=200", "--max-length=16", "--quiet", "--batch-size=5", "--threads=1",
+            f"--data={folder}/rows.tsv", f"--dev={folder}/dev.tsv"]
+
+    def run(name, *options, resume=False):
+        kept = [f"--checkpoint={folder}/{name}", *(["--resume"] if resume else [])]
+        result = tool.run(program, [*base, f"--log-json={folder}/{name}.jsonl", *kept, *options])
+        return result.returncode, result.stderr.decode()
+
+    # 40 steps in an epoch: a twentieth of them are 2, of the longer run 4.
+    for schedule in ("linear", "constant", "cosine"):
+        for epochs in (1, 2):
+            code, said = run(schedule, f"--schedule={schedule}", f"--epochs={epochs}", resume=epochs == 2)
+            checks.that(code == 0, f"{schedule}, {epochs} epochs: {said}")
+    code, said = run("whole", "--schedule=constant", "--epochs=2", "--warmup-steps=2")
+    checks.that(code == 0, f"a whole run: {said}")
+    checks.that(tool.weights_hash(folder / "constant.jsonl") == tool.weights_hash(folder / "whole.jsonl"),
+                "a run that is resumed for longer does not keep its warm-up")
+    code, said = run("constant", "--schedule=constant", "--epochs=3", "--warmup-steps=6", resume=True)
+    checks.that(code == 1 and "schedule.warmup" in said, f"another warm-up that was typed: {code}, {said}")
+
+    for option in ("--keep-best", "--patience=5"):
+        name = option.strip("-").split("=")[0]
+        code, said = run(name, "--epochs=1", option)
+        checks.that(code == 0, f"{option}: {said}")
+        code, said = run(name, "--epochs=2", option, f"--dev={folder}/other.tsv", resume=True)
+        checks.that(code == 1 and "validation.content" in said and "[checkpoint.identity]" in said,
+                    f"{option}, resumed with other validation rows: {code}, {said}")
+        code, said = run(name, "--epochs=2", option, resume=True)
+        checks.that(code == 0, f"{option}, resumed: {said}")
+    code, said = run("linear", "--epochs=3", "--schedule=linear", f"--dev={folder}/other.tsv", resume=True)
+    checks.that(code == 0, f"other validation rows that decide nothing: {said}")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("program")
@@ -152,6 +191,7 @@ def main():
     wanted, seconds = every_step(program, work, "fp32", steps, checks)
     every_step(program, work, "bf16_sr", [1, 13, 29], checks)
     check_events(program, work, checks)
+    check_longer(program, work, checks)
     check_terminated(program, work, given.stops, wanted, draw, checks)
     check_killed(program, work, given.kills, wanted, seconds, draw, checks)
     return checks.finish(f"resume, seed {given.seed}")

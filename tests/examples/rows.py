@@ -122,9 +122,9 @@ def check_columns(work):
             ["other", "same"].index(answer.split(b"\t")[0].decode())] += 1
     that(counted == table, f"predict and evaluate agree on pairs: {counted}, {table}")
     # The pair is more than its first text.
-    alone = work.run("predict", "--model=model", text=b"number 1\n").stdout
-    both = work.run("predict", "--model=model", "--pairs", text=b"number 1\tnumber 2\n").stdout
-    that(alone != both, "the second text counts")
+    first, second = (work.run("predict", "--model=model", "--pairs", text=b"number 1\tnumber %d\n" % number).stdout
+                     for number in (1, 2))
+    that(first != second, "the second text counts")
     in_memory = hash_of(work.report(data, *pairs, "--dev=pairs.csv", "--no-shuffle"))
     that(hash_of(work.report(data, *pairs, "--dev=pairs.csv", "--no-shuffle", "--stream=9")) == in_memory,
          "pairs that are streamed")

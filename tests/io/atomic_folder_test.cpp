@@ -132,6 +132,35 @@ TEST_CASE("a folder may be named by a path that ends in a point", "[unit][io]") 
   CHECK(folder.files() == 1);
 }
 
+TEST_CASE("a link to a folder stays, and the folder gets the files", "[unit][io]") {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "disk/model");
+  write_text(folder / "disk/model/old", "1");
+  fs::create_directory_symlink("disk/model", folder / "link");
+  fs::create_directory_symlink("link", folder / "second");
+  for (const char* name : {"link", "second", "link/"}) {
+    AtomicFolder written("test", folder / name);
+    REQUIRE(written.replaced().size() == 1);
+    CHECK(written.partial().starts_with(fs::canonical(folder / "disk").string() + "/"));
+    write_text(written / "b", "2");
+    written.commit();
+    CHECK(fs::is_symlink(folder / "link"));
+    CHECK(fs::is_symlink(folder / "second"));
+    CHECK_FALSE(fs::exists(folder / "disk/model/old"));
+  }
+  CHECK(read_text(folder / "link/b") == "2");
+  fs::create_symlink("gone", folder / "dangling");
+  fs::create_symlink("round", folder / "round");
+  for (const char* name : {"dangling", "round"})
+    CHECK_THAT(message_of([&] { AtomicFolder("test", folder / name); }),
+               contains("(a symbolic link that names nothing: "));
+  write_text(folder / "file", "x");
+  fs::create_symlink("file", folder / "to_file");
+  CHECK_THAT(message_of([&] { AtomicFolder("test", folder / "to_file"); }),
+             contains("(not a folder)"));
+  CHECK(read_text(folder / "file") == "x");
+}
+
 TEST_CASE("what a killed process has left goes with the next, what is being written stays",
           "[unit][io]") {
   const TemporaryFolder folder;

@@ -196,6 +196,41 @@ TEST_CASE("a damaged checkpoint gives way to the one before", "[unit][checkpoint
   CHECK(store.steps() == std::vector<std::uint64_t>{2});  // nothing was renamed
 }
 
+TEST_CASE("a folder of others with a checkpoint's name stays", "[unit][checkpoint]") {
+  Messages messages;
+  auto context = make_context({.log = messages.sink(), .threads = 1});
+  const TemporaryFolder folder;
+  CheckpointFolder store(folder.path(), {.keep = 1});
+  Checkpoint checkpoint;
+  fs::create_directory(folder / "step-0000000000");
+  fs::create_directory(folder / "step-9999999999");
+  write_text(folder / "step-9999999999/notes.txt", "mine");
+  write_text(folder / "step-0000000777", "mine");
+  CHECK_FALSE(store.load_latest(context, checkpoint));
+  CHECK(messages.all.size() == 3);
+  CHECK(store.steps().empty());
+  for (const std::uint64_t step : {1u, 2u}) store.save(step, sample(context, step));
+  CHECK(store.steps() == std::vector<std::uint64_t>{2});
+  for (const bool only_name : {false, true}) {
+    messages.all.clear();
+    if (only_name)
+      CHECK(store.find_latest(context) == "step-0000000002");
+    else
+      REQUIRE(store.load_latest(context, checkpoint));
+    REQUIRE(messages.all.size() == 3);
+    std::string all;
+    for (const std::string& message : messages.all) all += message + "\n";
+    const std::string line = "CheckpointFolder: \"" + (folder / "step-9999999999") +
+                             "\" is no checkpoint, in spite of its name; it is left alone\n";
+    CHECK_THAT(all, contains(line.c_str()));
+  }
+  CHECK(is_sample(checkpoint, 2));
+  CHECK(id_of([&] { store.save(777, sample(context, 777)); }) == "checkpoint.step");
+  CHECK(read_text(folder / "step-9999999999/notes.txt") == "mine");
+  CHECK(read_text(folder / "step-0000000777") == "mine");
+  CHECK(fs::exists(folder / "step-0000000000"));
+}
+
 TEST_CASE("a run does not go on in other arithmetic", "[unit][checkpoint]") {
   auto fast = make_context({.threads = 1});
   const TemporaryFolder folder;

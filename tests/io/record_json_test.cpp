@@ -119,6 +119,13 @@ TEST_CASE("a log grows by whole lines", "[unit][io]") {
   CHECK(read_text(path) == "{\"step\": 1}\n{\"st\n{\"step\": 2}\n");  // one line is spoilt, not two
   JsonLines(path, ExistingFile::replace).write(record);
   CHECK(read_text(path) == "{\"step\": 2}\n");
+  {
+    const JsonLines first(path);
+    for (const ExistingFile existing : {ExistingFile::append, ExistingFile::replace})
+      CHECK_THAT(message_of([&] { JsonLines(path, existing); }),
+                 contains("\" (in use by another writer), wanted a file that can be written"));
+    CHECK_FALSE(read_text(path).empty());
+  }
   CHECK(message_of([&] { JsonLines(folder / "missing/log"); }) ==
         "JsonLines: file is \"" + (folder / "missing/log") +
             "\" (cannot open: No such file or directory), wanted a file that can be written "

@@ -54,3 +54,4 @@ ends hung 1 30
 grep -q 'to rank . with tag .* is not over after [0-9]* ms, wanted a rank . that answers.*parallel.timeout' "$log" ||
   fail "hung: no rank says parallel.timeout"
 ends thrown 0 15
+grep -q '^rank 1 was out of luck$' "$log" || fail "thrown: the host's own message is missing"

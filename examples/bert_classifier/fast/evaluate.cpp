@@ -35,7 +35,8 @@ int evaluate_fast(const EvaluateOptions& options) {
   soma::add_sparse(context);
   const auto model = soma::models::FastClassifier::from_folder(context, options.model);
   const std::vector<soma::text::LabelledRow> rows =
-      measured_rows(options, model.labels(), row_options(options.data));
+      measured_rows(options, model.labels(), row_options(options.data, model.options().input));
+  check_pairs(rows, options.files.front(), {.pairs = false});  // as every model of this kind
   if (rows.empty())
     soma::fail(soma::error_id::data_empty, "evaluate", "rows", "none", "at least one");
 

@@ -87,8 +87,10 @@ int train_fast(const TrainOptions& given, const TrainOptions& options, Launch& l
   check_held_out(options, rows);
   const soma::models::TextSetSize size = size_of(rows);
   settings.epochs = options.epochs != 0 ? options.epochs : soma::models::fast_epochs_for(size);
-  soma::models::FastClassifier model(
-      context, soma::models::fast_options_for(size, rows.labels, options.seed));
+  soma::models::FastOptions chosen =
+      soma::models::fast_options_for(size, rows.labels, options.seed);
+  chosen.input = rows.input;
+  soma::models::FastClassifier model(context, chosen);
   if (!options.quiet) print_choice(model.options(), settings.epochs);
 
   soma::data::BatchOptions batching{

@@ -20,10 +20,11 @@ class Batcher {
  public:
   using Predictions = std::vector<soma::models::Prediction>;
 
-  // Called from any thread; returns when all texts are answered, in their order. Throws the error
-  // of a batch that contained one of them. Not after close().
-  Predictions predict(std::span<const std::string> texts) {
-    Request request{.texts = texts};
+  // Called from any thread; returns when all texts are answered, in their order. `pairs`: the second
+  // text of each, or none. Throws the error of a batch that contained one of them. Not after
+  // close().
+  Predictions predict(std::span<const std::string> texts, std::span<const std::string> pairs) {
+    Request request{.texts = texts, .pairs = pairs};
     request.answers.reserve(texts.size());  // a lack of memory here fails only this request
     std::unique_lock lock(mutex_);
     waiting_.push_back(&request);
@@ -47,16 +48,23 @@ class Batcher {
       Predictions answers;
       std::exception_ptr error;
       try {
-        std::vector<std::string_view> texts;
+        std::vector<std::string_view> texts, pairs;
+        const bool paired = !waiting_.front()->pairs.empty();
         for (auto at = waiting_.begin(); at != waiting_.end() && count < batch_size; ++at) {
+          if (paired == (*at)->pairs.empty()) break;  // a batch has pairs only, or none
           ++requests;
-          const auto rest = (*at)->texts.subspan((*at)->answers.size());
-          const auto taken = rest.first((std::min)(rest.size(), batch_size - count));
-          texts.insert(texts.end(), taken.begin(), taken.end());
+          const std::size_t first = (*at)->answers.size();
+          const std::size_t taken = (std::min)((*at)->texts.size() - first, batch_size - count);
+          const auto add = [&](std::span<const std::string> from, auto& to) {
+            to.insert(to.end(), from.begin() + static_cast<std::ptrdiff_t>(first),
+                      from.begin() + static_cast<std::ptrdiff_t>(first + taken));
+          };
+          add((*at)->texts, texts);
+          if (paired) add((*at)->pairs, pairs);
           count = texts.size();
         }
         lock.unlock();
-        answers = model.predict(texts);
+        answers = predict_batch(model, texts, pairs);
       } catch (...) {
         error = std::current_exception();
       }
@@ -79,11 +87,20 @@ class Batcher {
 
  private:
   struct Request {
-    std::span<const std::string> texts;
+    std::span<const std::string> texts, pairs;
     Predictions answers{};
     std::exception_ptr error{};
     std::condition_variable answered{};
   };
+
+  using Texts = std::span<const std::string_view>;
+  template <class Model>
+  static Predictions predict_batch(const Model& model, Texts texts, Texts pairs) {
+    if constexpr (requires { model.predict(texts, soma::DType::fp32, pairs); })
+      return model.predict(texts, soma::DType::fp32, pairs);
+    else
+      return model.predict(texts);
+  }
 
   // Distributes answers to `requests` requests, from the first on. Allocates nothing.
   void hand_out(std::size_t requests, Predictions& answers, const std::exception_ptr& error) {

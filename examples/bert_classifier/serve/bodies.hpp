@@ -1,6 +1,9 @@
 // The bodies of POST /invocations, and of its answers.
 #pragma once
 
+#include "bert_classifier/serve/json_texts.hpp"
+#include "bert_classifier/serve/texts.hpp"
+
 #include <soma/models/text_classifier.hpp>
 #include <soma/text/columns.hpp>
 #include <soma/text/record_reader.hpp>
@@ -95,166 +98,164 @@ inline std::optional<Type> find_answer_type(std::string_view accept, Type body) 
   return best;
 }
 
-[[noreturn]] inline void refuse(std::string_view given, std::string_view wanted) {
-  soma::fail(soma::ErrorId{"serve.body"}, "POST /invocations", "the body", given, wanted);
-}
-
-// One text a line; empty lines are texts too; the end of the last line is optional.
-inline std::vector<std::string> plain_texts(std::string_view body, std::size_t most) {
-  std::vector<std::string> texts;
-  while (!body.empty() && texts.size() < most) {
+// One text a line, or two texts with a tab between; empty lines are texts too; the end of the last
+// line is optional.
+inline void plain_texts(std::string_view body, TextCollector& texts) {
+  for (std::size_t line = 1; !body.empty() && !texts.full(); ++line) {
     const std::size_t end = body.find('\n');
-    std::string& text = texts.emplace_back(body.substr(0, end));
+    std::string text(body.substr(0, end));
     if (text.ends_with('\r')) text.pop_back();
     body.remove_prefix(end == body.npos ? body.size() : end + 1);
+    const std::string place = " in line " + std::to_string(line);
+    if (texts.form().pairs != true) {
+      texts.add(std::move(text), place);
+      continue;
+    }
+    const std::size_t tab = text.find('\t');
+    if (tab == text.npos || text.find('\t', tab + 1) != text.npos)
+      refuse("with no pair of texts" + place, "a text, a tab and a text: the model reads pairs");
+    texts.add(text.substr(0, tab), text.substr(tab + 1), place);
   }
-  return texts;
 }
 
-// Accepts {"text": "..."}, {"inputs": "..."}, or a list under "inputs" or "instances". Reads the
-// parser's events, because a tree would need many times the memory of the body.
-class JsonTexts {
- public:
-  using Json = nlohmann::json;
-
-  static std::vector<std::string> read(std::string_view body, std::size_t most) {
-    JsonTexts reader(most);
-    const bool whole = Json::sax_parse(body.begin(), body.end(), &reader);
-    if (reader.texts_.size() == most) return std::move(reader.texts_);
-    if (!whole && reader.problem_.empty()) reader.refuse("no JSON");
-    if (reader.problem_.empty() && reader.found_ != 1)
-      reader.refuse("an object with " + std::to_string(reader.found_) + " of them");
-    if (!reader.problem_.empty())
-      bodies::refuse(reader.problem_,
-                     "an object with one of \"text\": a string, \"inputs\": a string or a list "
-                     "of strings, \"instances\": such a list");
-    return std::move(reader.texts_);
-  }
-
-  // The parser calls these functions.
-  bool start_object(std::size_t) { return depth_ == 0 ? enter() : other_value() && enter(); }
-  bool end_object() { return leave(); }
-  bool start_array(std::size_t) {
-    const bool list = depth_ == 1 && (key_ == "inputs" || key_ == "instances");
-    return list ? enter() : other_value() && enter();
-  }
-  bool end_array() { return leave(); }
-  bool key(const std::string& name) {
-    if (depth_ != 1) return true;
-    const bool wanted = name == "text" || name == "inputs" || name == "instances";
-    key_ = wanted ? name : std::string();
-    found_ += wanted ? 1 : 0;
-    return true;
-  }
-  bool string(std::string& value) {
-    const bool taken =
-        !key_.empty() && (depth_ == 1 ? key_ != "instances" : depth_ == 2 && key_ != "text");
-    if (!taken) return other_value();
-    texts_.push_back(std::move(value));
-    return texts_.size() < most_;
-  }
-  bool number_unsigned(std::uint64_t) { return other_value(); }
-  bool number_integer(std::int64_t) { return other_value(); }
-  bool number_float(double, const std::string&) { return other_value(); }
-  bool boolean(bool) { return other_value(); }
-  bool null() { return other_value(); }
-  bool binary(Json::binary_t&) { return other_value(); }
-  bool parse_error(std::size_t, const std::string&, const Json::exception&) {
-    return refuse("no JSON");
-  }
-
- private:
-  explicit JsonTexts(std::size_t most) : most_(most) {}
-
-  bool refuse(std::string problem) {
-    problem_ = std::move(problem);
-    return false;
-  }
-  bool enter() {
-    ++depth_;
-    return true;
-  }
-  bool leave() {
-    --depth_;
-    return true;
-  }
-  // A value that is no text, which other members of the object may have.
-  bool other_value() {
-    if (depth_ == 0) return refuse("no JSON object");
-    if (key_.empty()) return true;
-    if (depth_ > 1)
-      return refuse("an object whose \"" + key_ + "\" holds something else than strings");
-    return refuse("an object whose \"" + key_ + "\" is no " + (key_ == "text" ? "string" : "list"));
-  }
-
-  std::size_t most_;
-  std::vector<std::string> texts_;
-  std::string problem_;  // why the first event was refused
-  std::string key_;      // the object's current key, if it is one of the three
-  std::size_t depth_ = 0;
-  int found_ = 0;
-};
-
-// An object with one text in each line; blank lines are ignored.
-inline std::vector<std::string> json_lines_texts(std::string_view body, std::size_t most) {
-  std::vector<std::string> texts;
-  for (std::size_t line = 1; !body.empty() && texts.size() < most; ++line) {
+// An object with one text or pair in each line; blank lines are ignored.
+inline void json_lines_texts(std::string_view body, TextCollector& texts) {
+  for (std::size_t line = 1; !body.empty() && !texts.full(); ++line) {
     const std::string_view text = body.substr(0, body.find('\n'));
     body.remove_prefix((std::min)(body.size(), text.size() + 1));
     if (text.find_first_not_of(" \t\r") == text.npos) continue;
-    const std::string place = "with line " + std::to_string(line) + " ";
-    try {
-      std::vector<std::string> found = JsonTexts::read(text, 2);
-      if (found.size() != 1) refuse(place + "of several texts", "one text in each line");
-      texts.push_back(std::move(found.front()));
-    } catch (const soma::Error& error) {
-      if (error.given().starts_with(place)) throw;
-      refuse(place + "being " + std::string(error.given()), error.wanted());
-    }
+    const std::string place = " in line " + std::to_string(line);
+    const std::size_t before = texts.size();
+    JsonTexts::read(text, texts, place);
+    if (texts.size() != before + 1)
+      refuse("with " + std::to_string(texts.size() - before) + " texts" + place,
+             "one text, or one pair, in each line");
   }
-  return texts;
 }
 
-// RFC 4180: the first column, or the column that a header calls a text. Blank lines are ignored.
-inline std::vector<std::string> csv_texts(std::string_view body, std::size_t most, bool header) {
-  std::vector<std::string> texts;
-  std::size_t column = 0;
+// Whether rows of CSV begin with names of columns; detect: only if one of them is as of clients of
+// hosting services, "inputs", or for pairs "text" and "text_pair".
+enum class Header { detect, present, absent };
+
+// Finds the texts in rows of CSV (RFC 4180): in the columns that a header names, or in rows of one
+// text, or of two for pairs.
+class CsvColumns {
+ public:
+  explicit CsvColumns(const soma::models::InputForm& form) : form_(form) {}
+
+  // True if the first row names columns.
+  bool is_header(const std::vector<std::string>& row, Header header) const {
+    if (header != Header::detect) return header == Header::present;
+    return find(row, "inputs") ||
+           (form_.pairs != false && find(row, "text") && find(row, "text_pair"));
+  }
+  // Error serve.body: no name of a text.
+  void take_header(const std::vector<std::string>& row) {
+    count_ = row.size();
+    const soma::text::KnownColumns& known = form_.columns;
+    if (known.named)
+      for (const std::string& name : known.texts)
+        if (const auto column = find(row, name)) texts_.push_back(*column);
+    if (texts_.size() != known.texts.size()) texts_.clear();
+    namespace names = soma::text::detail;
+    if (texts_.empty())
+      if (const auto column = find(row, "inputs")) texts_.push_back(*column);
+    if (texts_.empty())
+      if (const auto column = names::find_name(row, names::text_names)) texts_.push_back(*column);
+    if (form_.pairs != false) {
+      pair_ = known.pair.empty() ? std::nullopt : find(row, known.pair);
+      if (!pair_) pair_ = find(row, "text_pair");
+    }
+    const std::size_t wanted = form_.pairs == true ? 2 : 1;
+    if (texts_.empty() && !pair_ && count_ == wanted) {
+      texts_ = {0};
+      if (form_.pairs == true) pair_ = 1;
+    } else if (form_.pairs == true && texts_.size() == 1 && !pair_ && count_ == 2) {
+      pair_ = 1 - texts_.front();
+    }
+    if (texts_.empty() || (form_.pairs == true && !pair_))
+      refuse("with a header of " + std::to_string(count_) + " columns, none of which is known",
+             form_.pairs == true ? "the names text and text_pair, or those of the training rows"
+                                 : "one column, or the name inputs, text or that of the training "
+                                   "rows");
+  }
+  // Error serve.body: more or fewer columns than the model wants, or the header has.
+  void add(soma::text::Record& row, TextCollector& texts) {
+    std::vector<std::string>& fields = row.fields;
+    const std::string place = " in line " + std::to_string(row.line);
+    if (count_ == 0) {
+      const bool pair = fields.size() == 2 && form_.pairs != false;
+      if (!pair && (fields.size() != 1 || form_.pairs == true))
+        refuse("with " + std::to_string(fields.size()) + " columns" + place,
+               form_.pairs == true
+                   ? "two columns, a pair of texts"
+                   : "one text, in quotes if it has commas; or a header that names its column "
+                     "(Content-Type: text/csv; header=present)");
+      if (pair) return texts.add(std::move(fields[0]), std::move(fields[1]), place);
+      return texts.add(std::move(fields[0]), place);
+    }
+    if (fields.size() != count_)
+      refuse("with " + std::to_string(fields.size()) + " columns" + place,
+             std::to_string(count_) + ", as the header has");
+    std::string text = std::move(fields[texts_.front()]);
+    for (std::size_t i = 1; i < texts_.size(); ++i) {
+      const std::string& part = fields[texts_[i]];
+      if (!part.empty()) text.append(text.empty() ? "" : " ").append(part);
+    }
+    if (pair_) return texts.add(std::move(text), std::move(fields[*pair_]), place);
+    texts.add(std::move(text), place);
+  }
+
+ private:
+  static std::optional<std::size_t> find(const std::vector<std::string>& row,
+                                         std::string_view name) {
+    for (std::size_t i = 0; i < row.size(); ++i)
+      if (soma::text::trimmed(row[i]) == name) return i;
+    return std::nullopt;
+  }
+
+  const soma::models::InputForm& form_;
+  std::size_t count_ = 0;  // columns of the header; 0: there is none
+  std::vector<std::size_t> texts_;
+  std::optional<std::size_t> pair_;
+};
+
+// Blank lines are ignored.
+inline void csv_texts(std::string_view body, TextCollector& texts, Header header) {
+  CsvColumns columns(texts.form());
   soma::text::RecordReader rows(soma::text::ByteSource::of_memory("serve", body), body.size());
   soma::text::Record row;
+  bool first = true;
   try {
-    while (texts.size() < most && rows.next_csv(row)) {
+    while (!texts.full() && rows.next_csv(row)) {
       if (row.problem) refuse(row.problem->given, row.problem->wanted);
-      if (std::exchange(header, false)) {
-        namespace names = soma::text::detail;
-        column = names::find_name(row.fields, names::text_names).value_or(0);
-        continue;
-      }
-      if (column >= row.fields.size())
-        refuse("with " + std::to_string(row.fields.size()) + " columns in line " +
-                   std::to_string(row.line),
-               "a text in column " + std::to_string(column + 1) + ", as the header has it");
-      texts.push_back(std::move(row.fields[column]));
+      if (std::exchange(first, false) && columns.is_header(row.fields, header))
+        columns.take_header(row.fields);
+      else
+        columns.add(row, texts);
     }
   } catch (const soma::Error& error) {
     if (error.id() == soma::ErrorId{"serve.body"}) throw;
     refuse(error.given(), error.wanted());
   }
-  return texts;
 }
 
-// Returns at least one text. `header`: true if rows of CSV begin with names of columns. Error
-// serve.body.
-inline std::vector<std::string> texts(Type type, std::string_view body, std::size_t most,
-                                      bool header = false) {
+// Returns at least one text. Error serve.body.
+inline Texts texts(Type type, std::string_view body, const soma::models::InputForm& form,
+                   std::size_t most, Header header = Header::detect) {
   if (body.empty()) refuse("empty", "at least one text");
   if (const std::size_t at = soma::text::find_invalid_utf8(body); at != body.npos)
     refuse("not UTF-8 at byte " + std::to_string(at + 1), "UTF-8 without zero bytes");
-  std::vector<std::string> found = type == Type::plain  ? plain_texts(body, most)
-                                   : type == Type::json ? JsonTexts::read(body, most)
-                                   : type == Type::csv  ? csv_texts(body, most, header)
-                                                        : json_lines_texts(body, most);
-  if (found.empty()) refuse("without a text", "at least one text");
-  return found;
+  TextCollector found(form, most);
+  if (type == Type::plain)
+    plain_texts(body, found);
+  else if (type == Type::json)
+    JsonTexts::read(body, found);
+  else if (type == Type::csv)
+    csv_texts(body, found, header);
+  else
+    json_lines_texts(body, found);
+  return found.take();
 }
 
 // The JSON of a string or a number. Larger values are assembled by hand, because a tree needs

@@ -56,7 +56,7 @@ class HttpServer {
     std::function<bool(const Request&)> expected;
     std::function<void(Connection&, Request&, Response&)> answer;
     // Answers a request whose head could not be read.
-    std::function<void(const Connection&, int status, Response&)> refuse;
+    std::function<void(const Connection&, const Request&, int status, Response&)> refuse;
   };
 
   // Error executor.thread_start.
@@ -258,7 +258,7 @@ class HttpServer {
     if (const int status = request.read_head(); status != 0) {
       connection.linger();
       if (connection.failure() == Connection::Failure::end) return false;
-      handlers_.refuse(connection, status, response);
+      handlers_.refuse(connection, request, status, response);
       return send(connection, response, true, true);
     }
     connection.begin_body(limits_.body_bytes);

@@ -73,8 +73,14 @@ class Request {
   int read_head() {
     while (!parser_.is_header_done())
       if (read_some()) return 400;
-    return parser_.get().target().size() > longest_target ? 414 : 0;
+    if (parser_.get().target().size() > longest_target) {
+      problem_ = "the target is longer than 8192 bytes";
+      return 414;
+    }
+    return check_host() ? 0 : 400;
   }
+  // Why read_head() refused the head.
+  std::string_view problem() const { return problem_; }
   // Calls take(piece) until it returns false. Returns true if the whole body was read without a bad
   // chunk; otherwise the connection has the reason.
   bool read_body(const std::function<bool(std::string_view)>& take) {
@@ -105,6 +111,20 @@ class Request {
   bool keep_alive() const { return parser_.keep_alive(); }
 
  private:
+  // RFC 9112, 3.2: one Host, which HTTP/1.0 may leave out. Returns false, with problem_.
+  bool check_host() {
+    const std::size_t hosts = count(http::field::host);
+    const bool optional = parser_.get().version() < 11;
+    if (hosts > 1 || (hosts == 0 && !optional)) {
+      problem_ = hosts == 0 ? "HTTP/1.1 needs a header Host" : "there is more than one header Host";
+      return false;
+    }
+    if (header(http::field::host).find_first_of(" \t\",/?#@\\<>") == std::string_view::npos)
+      return true;
+    problem_ = "the header Host has more than a name and a port";
+    return false;
+  }
+
   static std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }
 
   // Reads until the parser has taken one more part of the message.
@@ -126,4 +146,5 @@ class Request {
 
   Connection& connection_;
   http::request_parser<http::buffer_body> parser_;
+  std::string_view problem_ = "the request cannot be understood";
 };

@@ -5,6 +5,7 @@
 #include "bert_classifier/compute.hpp"
 #include "bert_classifier/serve/batcher.hpp"
 #include "bert_classifier/serve/bodies.hpp"
+#include "bert_classifier/serve/gzip.hpp"
 #include "bert_classifier/serve/http.hpp"
 #include "bert_classifier/serve/statistics.hpp"
 #include "bert_classifier/trained_model.hpp"
@@ -26,6 +27,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -47,7 +49,9 @@ struct Service {
   std::atomic<std::size_t> held_bytes{0};  // bytes of bodies without an answer yet
   Statistics statistics{};
   std::atomic<bool> loaded{false};
-  std::vector<std::string> labels{};  // empty until the model is loaded
+  // Of the model, once it is loaded.
+  std::vector<std::string> labels{};
+  soma::models::InputForm form{};
 };
 
 int status_of(ErrorId id) {
@@ -78,9 +82,6 @@ bodies::Type check_head(const Service& service, const Request& request) {
   if (!type)
     bodies::refuse("of type " + soma::quoted(type_name),
                    "text/plain, application/json, application/jsonlines or text/csv");
-  if (request.count(field::content_encoding) != 0)
-    bodies::refuse("encoded as " + soma::quoted(request.header(field::content_encoding)),
-                   "one without Content-Encoding");
   if (request.count(field::transfer_encoding) != 0) {
     if (bodies::lower_case(request.header(field::transfer_encoding)) != "chunked")
       bodies::refuse("sent as " + soma::quoted(request.header(field::transfer_encoding)),
@@ -99,8 +100,19 @@ bodies::Type check_head(const Service& service, const Request& request) {
 // The types of a request's body and of its answer, by its head alone.
 struct Kinds {
   bodies::Type body, answer;
-  bool header;  // true: a table has a header
+  bodies::Header header;  // of a table
+  bool packed;            // true: the body is gzip
 };
+
+// True for gzip. Error serve.body: another encoding.
+bool is_packed(const Request& request) {
+  const std::string_view given = request.header(field::content_encoding);
+  const std::string name = bodies::lower_case(soma::text::trimmed(given));
+  const bool packed = name == "gzip" || name == "x-gzip";
+  if (request.count(field::content_encoding) > 1 || !(packed || name.empty() || name == "identity"))
+    bodies::refuse("encoded as " + soma::quoted(given), "gzip, or none, as Content-Encoding");
+  return packed;
+}
 
 // Errors of check_head, and serve.accept.
 Kinds check_kinds(const Service& service, const Request& request) {
@@ -113,7 +125,11 @@ Kinds check_kinds(const Service& service, const Request& request) {
   const std::string header = bodies::parameter(request.header(field::content_type), "header");
   if (!header.empty() && header != "present" && header != "absent")
     bodies::refuse("of a type with header=" + header, "header=present or header=absent");
-  return {body, *answer, body == bodies::Type::csv && header == "present"};
+  return {body, *answer,
+          header == "present"  ? bodies::Header::present
+          : header == "absent" ? bodies::Header::absent
+                               : bodies::Header::detect,
+          is_packed(request)};
 }
 
 // True if the connection can continue after this request: its body is read to the end.
@@ -153,13 +169,27 @@ class Body {
                  "all of it within --read-timeout");
     if (failure == Failure::end) bodies::refuse(cut, "all of it");
     if (!whole) bodies::refuse("in chunks that cannot be read", "sizes in hex");
-    if (busy_)
-      soma::fail(ErrorId{"serve.busy"}, post, "the server", "busy with other requests",
-                 "the same request again later");
+    if (busy_) refuse_busy();
+    return text_;
+  }
+  // The data of a packed body, in place of the body. Errors as of read(), and of unpack_gzip().
+  std::string_view unpack() {
+    text_ = bodies::unpack_gzip(text_, service_.max_body);
+    size_ = text_.size();
+    if (size_ > service_.max_body)
+      refuse_size(service_, "more than " + std::to_string(service_.max_body));
+    const std::size_t before = std::exchange(counted_, size_);
+    service_.held_bytes -= before;
+    if ((service_.held_bytes += size_) > bodies_at_once * service_.max_body) refuse_busy();
     return text_;
   }
 
  private:
+  [[noreturn]] static void refuse_busy() {
+    soma::fail(ErrorId{"serve.busy"}, post, "the server", "busy with other requests",
+               "the same request again later");
+  }
+
   // Bytes without room are read nevertheless, because the next request follows them.
   bool add(std::string_view bytes) {
     size_ += bytes.size();
@@ -191,12 +221,11 @@ std::string plain_text(const Service& service, std::string_view body) {
   refuse_size(service, "more than " + std::to_string(service.max_body));
 }
 
-std::vector<std::string> read_texts(const Service& service, const Kinds& kinds,
-                                    std::string_view body) {
+bodies::Texts read_texts(const Service& service, const Kinds& kinds, std::string_view body) {
   std::string plain;
   if (soma::text::ByteSource::has_mark(body)) body = plain = plain_text(service, body);
   const std::size_t most = (std::max)(always_texts, service.max_body / text_bytes);
-  std::vector<std::string> texts = bodies::texts(kinds.body, body, most + 1, kinds.header);
+  bodies::Texts texts = bodies::texts(kinds.body, body, service.form, most + 1, kinds.header);
   if (texts.size() > most)
     soma::fail(ErrorId{"serve.body_size"}, post, "the body",
                "more than " + std::to_string(most) + " texts",
@@ -210,12 +239,14 @@ void predict(Service& service, Connection& connection, Request& request, Respons
   try {
     const Kinds kinds = check_kinds(service, request);
     Body body(service);
-    const std::string_view text = body.read(connection, request);
+    std::string_view text = body.read(connection, request);
     begin = soma::monotonic_nanoseconds();  // leaves out the time that the client took to send
     if (!service.loaded)
       soma::fail(ErrorId{"serve.loading"}, post, "the model", "being loaded", "one that is loaded");
-    const std::vector<std::string> texts = read_texts(service, kinds, text);
-    response.body() = bodies::answer(kinds.answer, service.batcher.predict(texts), service.labels);
+    if (kinds.packed) text = body.unpack();
+    const bodies::Texts asked = read_texts(service, kinds, text);
+    response.body() = bodies::answer(
+        kinds.answer, service.batcher.predict(asked.texts, asked.pairs), service.labels);
     response.set(field::content_type, std::string(bodies::name_of(kinds.answer)));
     response.result(http::status::ok);
   } catch (const soma::Error& error) {
@@ -234,26 +265,27 @@ bool is_ping(const Request& request) {
 }
 
 HttpServer::Handlers handlers_of(Service& service) {
-  return {.expected = [&](const Request& request) { return is_expected(service, request); },
-          .answer =
-              [&](Connection& connection, Request& request, Response& response) {
-                if (request.method() == http::verb::post && request.path() == path)
-                  return predict(service, connection, request, response);
-                if (!is_ping(request))
-                  return set_error(response, 404, "there is GET /ping and POST /invocations",
-                                   "serve.path");
-                response.result(service.loaded ? 200 : 503);
-                response.set(field::content_type, "text/plain");
-                response.body() = service.loaded ? "ready\n" : "loading\n";
-              },
-          .refuse =
-              [](const Connection& connection, int status, Response& response) {
-                if (connection.failure() == Connection::Failure::deadline)
-                  set_error(response, 408, "the request has not arrived within --read-timeout",
-                            "serve.timeout");
-                else
-                  set_error(response, status, "the request cannot be understood", "serve.request");
-              }};
+  return {
+      .expected = [&](const Request& request) { return is_expected(service, request); },
+      .answer =
+          [&](Connection& connection, Request& request, Response& response) {
+            if (request.method() == http::verb::post && request.path() == path)
+              return predict(service, connection, request, response);
+            if (!is_ping(request))
+              return set_error(response, 404, "there is GET /ping and POST /invocations",
+                               "serve.path");
+            response.result(service.loaded ? 200 : 503);
+            response.set(field::content_type, "text/plain");
+            response.body() = service.loaded ? "ready\n" : "loading\n";
+          },
+      .refuse =
+          [](const Connection& connection, const Request& request, int status, Response& response) {
+            if (connection.failure() == Connection::Failure::deadline)
+              set_error(response, 408, "the request has not arrived within --read-timeout",
+                        "serve.timeout");
+            else
+              set_error(response, status, request.problem(), "serve.request");
+          }};
 }
 
 // The thread that accepts connections; it ends, with all of them answered, before this object does.
@@ -312,19 +344,23 @@ int serve(const ServeOptions& options) {
     const Listening listening(server, service.batcher);
     Compute compute(options.compute);
     soma::Context& context = compute.context();
-    const auto answer = [&](const auto& model) {
+    const auto answer = [&](const auto& model, const soma::models::InputForm& form) {
       service.labels = model.labels();
+      service.form = form;
       service.loaded = true;
       service.batcher.run(model, options.batch_size);
     };
     if (soma::models::is_fast_classifier(options.model)) {
       soma::add_sparse(context);
-      answer(soma::models::FastClassifier::from_folder(context, options.model));
+      const auto model = soma::models::FastClassifier::from_folder(context, options.model);
+      soma::models::InputForm form = model.options().input;
+      form.pairs = false;  // as every model of this kind
+      answer(model, form);
     } else {
       using soma::models::TextClassifier;
       const TextClassifier model = TextClassifier::from_pretrained(context, options.model);
       check_trained(model, options.model, "serve");
-      answer(model);
+      answer(model, model.input());
     }
   }
   print(service);

@@ -185,7 +185,7 @@ void add_options(CLI::App& command, TrainOptions& options) {
       ->group(loop_group);
   number("--warmup-steps", options.warmup_steps,
          "steps in which the learning rate rises; default: 0 with --pretrained, a twentieth of all "
-         "steps for a new model",
+         "steps for a new model, the steps of the checkpoint with --resume",
          loop_group, count_from(0, std::uint64_t{1} << 40))
       ->default_str("");
   real("--weight-decay", options.weight_decay, "decoupled weight decay of matrices", 0, 1e3)
@@ -315,8 +315,8 @@ void add_options(CLI::App& command, PredictOptions& options) {
       ->type_name("FILE ...")
       ->default_str("-");
   command.add_flag("--pairs", options.pairs,
-                   "each line has two texts separated by a tab, for a model that was trained with "
-                   "--pair-column");
+                   "each line has two texts separated by a tab; the default for a model that was "
+                   "trained with --pair-column");
   command.add_option("--batch-size", options.batch_size, "most texts per batch")
       ->check(some)
       ->capture_default_str()

@@ -29,7 +29,7 @@ struct DataOptions {
   bool multi_label = false;
   std::string label_columns;  // columns of 0 and 1, each of a class
   bool merge_labels = false;
-  std::string label_separator = ",";
+  std::string label_separator;  // a name or a character; empty: the model's, or a comma
   bool skip_bad_rows = false;
   bool regression = false;               // labels are numbers
   std::optional<double> held_out_share;  // empty: a tenth, unless --dev names a file

@@ -38,7 +38,7 @@ void add_rows(CLI::App& command, DataOptions& options) {
       .add_option("--label-separator", options.label_separator,
                   "separator of several labels in a cell: comma, semicolon, bar, or one character")
       ->type_name("NAME")
-      ->capture_default_str()
+      ->default_str("comma")
       ->group(data_group);
   command
       .add_option(

@@ -85,13 +85,36 @@ soma::text::RowOptions row_options(const DataOptions& options) {
   rows.merge_labels = options.merge_labels;
   rows.pair_column = options.pair_column;
   rows.separator = separator_of("--separator", options.separator);
-  rows.label_separator = separator_of("--label-separator", options.label_separator);
+  if (!options.label_separator.empty())
+    rows.label_separator = separator_of("--label-separator", options.label_separator);
   rows.text_column = options.text_column;
   rows.label_column = options.label_column;
   rows.skip_bad_rows = options.skip_bad_rows;
   rows.labels = label_kind(options);
   rows.stop = &stop_requested;
   return rows;
+}
+
+soma::text::RowOptions row_options(const DataOptions& options,
+                                   const soma::models::InputForm& form) {
+  soma::text::RowOptions rows = row_options(options);
+  rows.known_columns = form.columns;
+  if (options.label_separator.empty() && form.label_separator != 0)
+    rows.label_separator = form.label_separator;
+  return rows;
+}
+
+void check_pairs(const std::vector<soma::text::LabelledRow>& rows, const std::string& source,
+                 const soma::models::InputForm& form) {
+  if (!form.pairs || rows.empty()) return;
+  const bool pairs = !rows.front().pair.empty();
+  if (pairs == *form.pairs) return;
+  soma::fail(soma::error_id::text_column, "evaluate", "rows of " + soma::quoted(source),
+             pairs ? "pairs of texts" : "one text each",
+             *form.pairs
+                 ? "pairs, as the model was trained on them: --pair-column names the column "
+                   "of the second text"
+                 : "one text each, as the model was trained on them: no --pair-column");
 }
 
 soma::data::LabelKind label_kind(const DataOptions& options) {
@@ -102,6 +125,14 @@ soma::data::LabelKind label_kind(const DataOptions& options) {
 }
 
 namespace {
+
+soma::models::InputForm input_form(const soma::text::RowOptions& rows,
+                                   const soma::text::KnownColumns& columns) {
+  const bool several = rows.labels == soma::data::LabelKind::several;
+  return {.pairs = !rows.pair_column.empty(),
+          .columns = columns,
+          .label_separator = several ? rows.label_separator : '\0'};
+}
 
 TrainingRows read_rows(const TrainOptions& options, const soma::text::DataFiles& files) {
   soma::text::ReadOptions settings;
@@ -120,6 +151,7 @@ TrainingRows read_rows(const TrainOptions& options, const soma::text::DataFiles&
           {text.validation().begin(), text.validation().end()},
           {text.test().begin(), text.test().end()},
           text.labels(),
+          input_form(settings.rows, text.columns()),
           {}};
 }
 
@@ -147,6 +179,7 @@ TrainingRows stream_rows(const TrainOptions& options, const soma::text::DataFile
       counter.add(label, reader.file(), row.line);
   }
   report_skipped(reader.skipped());
+  rows.input = input_form(rows.stream->rows, reader.columns());
   // The result of a search through the whole file.
   rows.stream->rows.header =
       reader.has_header() ? soma::text::Header::present : soma::text::Header::absent;
@@ -157,6 +190,7 @@ TrainingRows stream_rows(const TrainOptions& options, const soma::text::DataFile
   // Other files may have a header where this one has none, and the reverse.
   soma::text::RowOptions others = row_options(options.data);
   others.notes = &notes;
+  others.known_columns = rows.input.columns;
   std::vector<soma::text::SkippedRows> skipped;
   rows.held_out = soma::text::read_rows(files.validation, rows.labels, others, skipped, "train");
   if (!options.data.files.test.empty())
@@ -217,6 +251,7 @@ void report_known_texts(const TrainingRows& rows) {
 TrainingRows make_up_rows(const TrainOptions& options) {
   TrainingRows rows;
   rows.labels = {"negative", "positive"};
+  rows.input.pairs = false;
   const auto make = [&](std::size_t count, reviews::Split split, double label_noise) {
     constexpr std::size_t at_once = 1000;  // rows between two checks of the stop flag
     std::vector<soma::text::LabelledRow> made;

@@ -4,6 +4,7 @@
 #include "bert_classifier/commands.hpp"
 #include "bert_classifier/train/options.hpp"
 
+#include <soma/models/input_form.hpp>
 #include <soma/text/labelled_text.hpp>
 
 #include <cstdint>
@@ -24,7 +25,8 @@ struct TrainingRows {
   std::vector<soma::text::LabelledRow> train, held_out;
   std::vector<soma::text::LabelledRow> test;  // a job's test rows, for the finished model
   std::vector<std::string> labels;
-  std::optional<Stream> stream;  // replaces `train`
+  soma::models::InputForm input;  // of the training rows, for the model's folder
+  std::optional<Stream> stream;   // replaces `train`
 
   // The number of training rows in each class.
   std::vector<std::uint64_t> counts() const;
@@ -32,6 +34,11 @@ struct TrainingRows {
 
 // Error UsageError: a separator that is no single character.
 soma::text::RowOptions row_options(const DataOptions& options);
+// The same for a model: where the options leave the choice open, rows are read as the model's were.
+soma::text::RowOptions row_options(const DataOptions& options, const soma::models::InputForm& form);
+// Error text.column: rows of one text for a model that was trained on pairs, or the reverse.
+void check_pairs(const std::vector<soma::text::LabelledRow>& rows, const std::string& source,
+                 const soma::models::InputForm& form);
 // The kind of label by these options: one label, or a number.
 soma::data::LabelKind label_kind(const DataOptions& options);
 // Prints a line on standard error for each reason to skip rows.

@@ -75,6 +75,7 @@ std::unique_ptr<TextClassifier> make_model(soma::Context& context, const TrainOp
                                                      .recompute = options.recompute,
                                                      .kind = label_kind(options.data),
                                                      .class_weights = class_weights(options, rows),
+                                                     .input = rows.input,
                                                      .later = later};
   if (!options.pretrained.empty()) {
     std::unique_ptr<TextClassifier> model(

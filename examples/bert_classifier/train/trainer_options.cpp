@@ -18,6 +18,7 @@ soma::train::TrainerOptions common_trainer_options(const TrainOptions& options, 
                                                          : soma::optim::Decay::linear;
   result.schedule.warmup =
       static_cast<std::uint64_t>((std::max)(options.warmup_steps, std::int64_t{0}));
+  result.keep_warmup = options.warmup_steps < 0;
   result.clip = options.clip;
   result.seed = options.seed;
   result.precision = soma::find_precision(options.precision);

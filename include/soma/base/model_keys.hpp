@@ -57,6 +57,7 @@ inline constexpr auto common_config_keys = std::to_array<ModelKey>({
     {"num_labels", honoured},
     {"problem_type", honoured},
     {"tokenizer_class", honoured},
+    {"soma_input", honoured},
     // Keys that change the computation.
     {"is_decoder", refused},
     {"add_cross_attention", refused},

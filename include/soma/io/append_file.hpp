@@ -21,7 +21,8 @@ enum class ExistingFile : unsigned char {
   refuse,   // an error
 };
 
-// One writer at a time. Errors file.write.
+// One writer at a time, of all processes: a file that another writer has open is refused, where the
+// system can lock files. Errors file.write.
 class AppendFile {
  public:
   // `operation` names the caller in messages, and must outlive the object.

@@ -42,7 +42,7 @@ bool has_no_locks(int number);
 class AtomicFolder {
  public:
   // `operation` names the caller in messages, and must outlive the object. The folder's parent must
-  // exist.
+  // exist. A symbolic link stays: it stands for the folder that it names, which must exist.
   AtomicFolder(std::string_view operation, std::string_view path);
   // Without commit() nothing remains.
   ~AtomicFolder();

@@ -46,6 +46,10 @@ bool names_task(std::string_view checksums);
 // The number of parts of each state in the list.
 CheckpointParts count_parts(std::string_view text);
 
+// True if the folder has one of the files that every checkpoint has: other programs' folders may
+// have a checkpoint's name.
+bool is_checkpoint(const std::string& folder);
+
 // As checksum_problem(), for all files of the checkpoint.
 std::string checkpoint_problem(std::string_view operation, const std::string& folder);
 

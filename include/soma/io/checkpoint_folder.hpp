@@ -4,7 +4,8 @@
 //   best/              the same
 //   lock               held by whoever writes
 // A checkpoint with two numbers and ".partial" after its name was not finished, or is being
-// deleted; one that ends in ".damaged" did not match its checksums and is kept for inspection.
+// deleted; one that ends in ".damaged" did not match its checksums and is kept for inspection. A
+// path with such a name and none of a checkpoint's files belongs to others, and stays as it is.
 
 #include <soma/io/atomic_folder.hpp>
 #include <soma/io/checkpoint_files.hpp>
@@ -69,7 +70,8 @@ class CheckpointFolder final : public CheckpointStore {
   // A folder gets its name only when it is complete and on the disk, so a folder that does not
   // match its checksums was damaged later. That should not end a run that can resume from the
   // previous checkpoint: the log gets a warning, the folder is renamed to ".damaged", and the next
-  // older checkpoint is loaded. Error checkpoint.damaged: there are checkpoints, and none is
+  // older checkpoint is loaded. A warning also names each path of others with a checkpoint's name.
+  // Error checkpoint.damaged: there are checkpoints, and none is
   // complete (then none is renamed). Other errors as of load_checkpoint.
   SOMA_INLINE bool load_latest(Context& context, Checkpoint& checkpoint) override;
   // As load_latest(), but returns the name only: every rank reads for itself. Costs reading the
@@ -105,6 +107,9 @@ class CheckpointFolder final : public CheckpointStore {
                   const Checkpoint& checkpoint, std::optional<std::uint64_t> step) const;
 
   std::string folder_of(std::uint64_t step) const;
+  // The paths with a checkpoint's name that are none: never read, renamed or deleted.
+  std::vector<std::string> foreign() const;
+  void name_foreign(Context& context) const;
   static std::optional<std::uint64_t> step_of(std::string_view name);
 
   std::vector<std::string> names() const;

@@ -9,7 +9,7 @@
 
 namespace SOMA_NAMESPACE {
 
-// One writer at a time.
+// One writer at a time, as AppendFile.
 class JsonLines {
  public:
   // Error file.write.

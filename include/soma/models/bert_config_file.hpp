@@ -3,6 +3,7 @@
 
 #include <soma/data/labels.hpp>
 #include <soma/models/bert.hpp>
+#include <soma/models/input_form.hpp>
 
 #include <algorithm>
 #include <array>
@@ -25,6 +26,7 @@ struct BertConfigFile {
   // in the usual library's training.
   bool other_task = false;
   data::LabelKind kind = data::LabelKind::one;
+  InputForm input{};              // the form of the texts, if the file has it
   std::string tokenizer_class{};  // the class name of the model's tokenizer, if the file has it
 };
 

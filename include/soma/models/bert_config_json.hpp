@@ -6,6 +6,7 @@
 #include <soma/base/json_limits.hpp>
 #include <soma/base/model_keys.hpp>
 #include <soma/io/json_text.hpp>
+#include <soma/io/record_json.hpp>
 #include <soma/models/bert_config_file.hpp>
 
 #include <algorithm>
@@ -54,6 +55,7 @@ class BertConfigReader {
   static std::string shown(const Json& value);
 
   bool other_task() const;
+  InputForm input() const;
 
   std::size_t size(const char* key, std::size_t otherwise, std::uint64_t most) const;
   std::uint64_t whole(const char* key, std::uint64_t least, std::uint64_t most) const;

@@ -5,6 +5,7 @@
 #include <soma/base/error.hpp>
 #include <soma/io/mapped_file.hpp>
 #include <soma/io/record_json.hpp>
+#include <soma/models/input_form.hpp>
 #include <soma/text/hashed_features.hpp>
 
 #include <algorithm>
@@ -25,6 +26,7 @@ struct FastOptions {
   text::HashedFeatureOptions features{};
   std::size_t width = 16;  // columns of the embedding table
   std::uint64_t seed = 0;  // for the initial values of the linear layer
+  InputForm input{};       // of the training rows; the folder remembers it
 };
 
 // The learning rate of row-wise Adagrad. From 0.1 to 0.5 the accuracy changes less than between two

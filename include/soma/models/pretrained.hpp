@@ -118,6 +118,7 @@ struct SaveBertOptions {
   // Names and contents of further files, such as the tokenizer's.
   std::vector<std::pair<std::string, std::string>> files{};
   data::LabelKind kind = data::LabelKind::one;
+  InputForm input{};
   // The weights under the classifier's names, if other ranks hold some of them as stages. nullptr:
   // the classifier's own weights.
   TensorSource* weights = nullptr;

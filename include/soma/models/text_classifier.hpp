@@ -44,6 +44,9 @@ struct TextClassifierOptions {
   // Weights of the classes in the loss (nn/class_weights.hpp); empty: equal weights. Only for one
   // label for each text.
   std::vector<float> class_weights{};
+  // The form of the training rows, which save() writes; without labels from_pretrained takes the
+  // files'.
+  InputForm input{};
   // nn::Scope::later: a stage of a pipeline makes only its own weights, from initial values or from
   // files.
   nn::InitialStore* later = nullptr;
@@ -78,6 +81,7 @@ class TextClassifier final : public nn::Task {
   const BertClassifier& model() const { return model_; }
   const BertConfig& config() const { return model_.bert.config; }
   std::size_t max_length() const { return max_length_; }
+  const InputForm& input() const { return input_; }
   // Parameters that did not come from the files and have initial values.
   const std::vector<std::string>& fresh() const { return fresh_; }
 
@@ -185,6 +189,7 @@ class TextClassifier final : public nn::Task {
   std::vector<std::string> labels_;
   std::vector<float> class_weights_;
   std::size_t max_length_;
+  InputForm input_;
   BertClassifier model_;
   Parameters parameters_;
   std::vector<std::string> fresh_;

@@ -15,6 +15,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <map>
 #include <span>
@@ -57,8 +59,10 @@ inline void check(std::string_view call, int code) {
 }
 
 // Initialises MPI until the end of the object; does nothing if the host has already initialised it.
-// If an exception leaves its scope, it ends all processes (MPI_Abort), because MPI_Finalize would
-// wait for ranks that may be waiting for this one. If MPI offers no more than MPI_THREAD_FUNNELED,
+// If an exception leaves its scope, MPI stays initialised, because MPI_Finalize would wait for
+// ranks that may be waiting for this one. The host catches the exception and says what happened.
+// The end of its process then ends the processes of all ranks with exit code 1 (MPI_Abort), even if
+// main() returns 0. If MPI offers no more than MPI_THREAD_FUNNELED,
 // communicators belong to the thread that made this object. MPI waits here for all processes
 // without a limit: a host that needs a limit enforces it on another thread. Error
 // parallel.transport.
@@ -89,15 +93,23 @@ class Environment {
     if (!owner_) return;
     int finalised = 0;
     if (MPI_Finalized(&finalised) != MPI_SUCCESS || finalised != 0) return;
-    if (std::uncaught_exceptions() > exceptions_)
-      MPI_Abort(MPI_COMM_WORLD, 1);
-    else
+    if (std::uncaught_exceptions() == exceptions_)
       MPI_Finalize();
+    else if (std::atexit(end_all_ranks) != 0)
+      end_all_ranks();
   }
   Environment(const Environment&) = delete;
   Environment& operator=(const Environment&) = delete;
 
  private:
+  // MPI_Abort does not return, and does not write what the host has printed.
+  static void end_all_ranks() {
+    int finalised = 0;
+    if (MPI_Finalized(&finalised) != MPI_SUCCESS || finalised != 0) return;
+    std::fflush(nullptr);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+
   int exceptions_;  // that were on their way when this was made
   bool owner_ = false;
 };

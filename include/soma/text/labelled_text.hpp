@@ -97,12 +97,15 @@ class LabelledText {
   const std::vector<std::string>& labels() const { return labels_; }
   // The rows that skip_bad_rows left out.
   const std::vector<SkippedRows>& skipped() const { return skipped_; }
+  // The columns of the training rows.
+  const KnownColumns& columns() const { return columns_; }
 
  private:
   friend class LabelledTextReader;
   std::vector<LabelledRow> train_, validation_, test_;
   std::vector<std::string> labels_;
   std::vector<SkippedRows> skipped_;
+  KnownColumns columns_;
 };
 
 // The implementation of read_labelled.

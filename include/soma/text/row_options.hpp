@@ -28,6 +28,19 @@ constexpr std::string_view to_string(Format format) {
 // The meaning of the first row in tsv and csv: column names or data.
 enum class Header : std::uint8_t { detect, present, absent };
 
+// The columns of rows that were read before (RowReader::columns()), so that rows of the same form are
+// read alike. Without texts nothing is known.
+struct KnownColumns {
+  // The names in the header, or the keys of JSON lines; in a table without a header the numbers, from
+  // 1.
+  std::vector<std::string> texts{};  // joined in this order
+  std::string pair{}, label{};       // pair: empty without pairs
+  bool named = false;
+  std::size_t count = 0;  // columns of the table; 0: of JSON lines
+
+  friend bool operator==(const KnownColumns&, const KnownColumns&) = default;
+};
+
 // Format::detect uses the file's name: .tsv, .csv, .jsonl or .ndjson, before an optional .gz. The
 // first line must match the format, and the first lines must not evidently have another separator.
 // For other names (.txt, .ft) the first line decides: it begins with __label__ or with {, or
@@ -43,12 +56,13 @@ enum class Header : std::uint8_t { detect, present, absent };
 // silently becomes a class, and a row never becomes a header by guessing. If the first row alone
 // does not decide, the file is read ahead once, until a row has the first row's label.
 //
-// Columns are given by the header's name or by number, starting from 1. Default: the usual names;
-// without them, in a table of two columns, the text is the first and the label the second. If the
-// first rows show that it is the other way round (few values in the first column, long texts in the
-// second), the columns are swapped, with a note; error text.column: the second column has another
-// value in most rows, and the first column does not look better. Keys of JSON lines are given by
-// name, "text" and "label" by default.
+// Columns are given by the header's name or by number, starting from 1. Default: known_columns, by
+// name if the first row, or object, has all that no option gives, and by number in a table of as
+// many columns without a header; then the usual names; without them, in a table of two columns, the
+// text is the first and the label the second. If the first rows show that it is the other way round
+// (few values in the first column, long texts in the second), the columns are swapped, with a note;
+// error text.column: the second column has another value in most rows, and the first column does
+// not look better. Keys of JSON lines are given by name, "text" and "label" by default.
 struct RowOptions {
   Format format = Format::detect;
   Header header = Header::detect;
@@ -60,7 +74,9 @@ struct RowOptions {
   // Several text columns instead of text_column: their texts are joined by a space, without empty
   // texts.
   std::vector<std::string> text_columns{};
-  std::string pair_column{};  // the column of the second text (Row::pair); empty: no pairs
+  // The column of the second text (Row::pair); empty: no pairs, or those of known_columns.
+  std::string pair_column{};
+  KnownColumns known_columns{};
   // The separator of columns, in a table that otherwise is csv: ';' or '\t' ... 0: the format's.
   char separator = 0;
   char label_separator = ',';  // LabelKind::several: between the classes of a cell

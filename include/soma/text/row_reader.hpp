@@ -60,6 +60,9 @@ class RowReader {
   bool swaps_columns() const { return swaps_columns_; }
   // The names of RowOptions::label_columns, as the header has them.
   std::vector<std::string> classes() const;
+  // The columns of this file; none for fastText, or if the header has no name, a number or the same
+  // name twice for one of them.
+  KnownColumns columns() const;
   const std::string& file() const;
   const FileState& state() const;
 
@@ -78,6 +81,11 @@ class RowReader {
   void check_separator(Format format);
   // Lines of fastText have no columns.
   void refuse_columns() const;
+  // The options with the known columns where they leave the choice open. `has(name)`: true if the
+  // file has a column of that name or number.
+  template <class Has>
+  void take_known(const Has& has);
+  JsonRowReader json_reader();
 
   // ---- the header
 

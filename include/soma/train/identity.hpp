@@ -21,6 +21,9 @@ Record identity_of(const Context& context, const nn::Task& task, const data::Bat
                    const TrainerOptions& options, const optim::Schedule& schedule,
                    const optim::Optimizer& optimizer);
 
+// The rows of a source, without the settings of its batches, as text; "none" without a source.
+std::string content_of(const data::BatchSource* rows);
+
 // The settings that must be the same on all ranks, beside the identity in a checkpoint.
 // `validation` is nullptr if there is no evaluation.
 Record agreement_of(Record identity, const Parameters& parameters,

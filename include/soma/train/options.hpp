@@ -59,6 +59,9 @@ struct TrainerOptions {
   CheckpointStore* checkpoints = nullptr;
   std::uint64_t checkpoint_every = 0;  // steps; 0: at the end and when stopped
   bool resume = false;  // from the newest checkpoint; from the beginning where there is none
+  // A resumed run keeps the warm-up of its checkpoint, whatever the schedule says. For a host whose
+  // warm-up follows from the length of the run: the run may be resumed for longer.
+  bool keep_warmup = false;
   double price_per_hour = 0;
 
   // The communicator of ranks that train together (docs/scaling.md). Their number is a power of

@@ -49,6 +49,13 @@ struct Progress {
     visit("loss_scale_good_steps", loss_scale_good_steps);
   }
 
+  // Forgets the best evaluation, and those that were worse.
+  void forget_best() {
+    has_best = false;
+    best = 0;
+    stale = 0;
+  }
+
   void write(Record& record);
   // Errors record.missing, record.type.
   static Progress read(const Record& record);

@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <exception>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace SOMA_NAMESPACE::train {
@@ -75,6 +76,7 @@ class TrainerBase {
                          Owned<StepGradients>& gradients);
   void make_optimizer();
   Record identity(const data::BatchSource& batches) const;
+  bool validation_decides() const;
   const Parameters& parameters() const;
 
   enum class Stop : std::uint8_t { no, early, interrupted };
@@ -124,7 +126,8 @@ class TrainerBase {
   optim::Optimizer* optimizer_ = nullptr;
   Owned<StepGradients> own_gradients_{};
   StepGradients* gradients_ = nullptr;
-  bool has_store_ = false;  // rank 0 has one
+  bool has_store_ = false;    // rank 0 has one
+  std::string validation_{};  // the validation rows, for checkpoints
   optim::LossScaler scaler_{};
   Progress progress_{};
   BestWeights best_{};

@@ -4,6 +4,7 @@
 #include <soma/models/impl/extreme_files.ipp>
 #include <soma/models/impl/fast_classifier.ipp>
 #include <soma/models/impl/fast_options.ipp>
+#include <soma/models/impl/input_form.ipp>
 #include <soma/models/impl/model_files.ipp>
 #include <soma/models/impl/pretrained.ipp>
 #include <soma/models/impl/text_classifier.ipp>

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,7 +23,6 @@ SOMA_INLINE AppendFile::AppendFile(std::string_view operation, std::string_view 
     : operation_(operation), path_(path) {
   if (path_.empty() || path_.find('\0') != std::string::npos) failed("no path", 0);
   int flags = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK;
-  if (existing == ExistingFile::replace) flags |= O_TRUNC;
   if (existing == ExistingFile::refuse) flags |= O_EXCL;
   do descriptor_ = ::open(path_.c_str(), flags, 0666);
   while (descriptor_ < 0 && errno == EINTR);
@@ -30,6 +30,15 @@ SOMA_INLINE AppendFile::AppendFile(std::string_view operation, std::string_view 
   struct stat known {};
   if (::fstat(descriptor_, &known) != 0) failed("cannot ask for its size", errno);
   if (!S_ISREG(known.st_mode)) failed("not a regular file", 0);
+  int locked = 0;
+  do locked = ::flock(descriptor_, LOCK_EX | LOCK_NB);
+  while (locked != 0 && errno == EINTR);
+  // Other errors: a system without locks of files.
+  if (locked != 0 && errno == EWOULDBLOCK) failed("in use by another writer", 0);
+  if (existing == ExistingFile::replace && ::ftruncate(descriptor_, 0) != 0)
+    failed("cannot empty", errno);
+  // Another writer may have added to the file before it was locked.
+  if (::fstat(descriptor_, &known) != 0) failed("cannot ask for its size", errno);
   size_ = known.st_size;
 }
 

@@ -56,7 +56,14 @@ SOMA_INLINE AtomicFolder::AtomicFolder(std::string_view operation, std::string_v
       path_ = found.string();
   struct stat known {};
   if (path_.empty() || path_.find('\0') != std::string::npos) failed("no path", 0);
-  const bool exists = ::lstat(path_.c_str(), &known) == 0;
+  bool exists = ::lstat(path_.c_str(), &known) == 0;
+  if (exists && S_ISLNK(known.st_mode)) {
+    // The link stays, and the folder that it names is replaced.
+    const std::filesystem::path named = std::filesystem::canonical(path_, problem);
+    if (problem) failed("a symbolic link that names nothing", problem.value());
+    path_ = named.string();
+    exists = ::lstat(path_.c_str(), &known) == 0;
+  }
   if (exists && !S_ISDIR(known.st_mode)) failed("not a folder", 0);
   works_here_ = exists && std::filesystem::equivalent(path_, ".", problem);
   if (!(exists && (works_here_ || is_mount_point())) && make_partial(path_)) return;

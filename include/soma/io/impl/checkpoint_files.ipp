@@ -11,6 +11,7 @@
 #include <soma/state/join_parts.hpp>
 #include <soma/state/operators.hpp>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstddef>
@@ -23,6 +24,8 @@
 #include <unistd.h>
 
 namespace SOMA_NAMESPACE::detail {
+
+inline constexpr std::array<std::string_view, 2> record_files{"progress.json", "identity.json"};
 
 SOMA_INLINE std::string_view state_name(CheckpointState state) {
   constexpr std::array<std::string_view, all_checkpoint_states.size()> names{"weights", "optimizer",
@@ -52,7 +55,7 @@ SOMA_INLINE std::vector<std::string> checkpoint_files(const CheckpointParts& par
     for (std::size_t i = 0; i < parts[state]; ++i)
       names.push_back(part_file(state, {i, parts[state]}));
   }
-  for (const char* name : {"progress.json", "identity.json"}) names.emplace_back(name);
+  for (const std::string_view name : record_files) names.emplace_back(name);
   return names;
 }
 
@@ -79,6 +82,14 @@ SOMA_INLINE CheckpointParts count_parts(std::string_view text) {
     std::from_chars(number.data(), number.data() + number.size(), parts[state]);
   }
   return parts;
+}
+
+SOMA_INLINE bool is_checkpoint(const std::string& folder) {
+  const auto has = [&](std::string_view name) {
+    struct stat known {};
+    return ::stat((folder + "/").append(name).c_str(), &known) == 0 && S_ISREG(known.st_mode);
+  };
+  return has(checksums_name) || std::ranges::any_of(record_files, has);
 }
 
 SOMA_INLINE std::string checkpoint_problem(std::string_view operation, const std::string& folder) {

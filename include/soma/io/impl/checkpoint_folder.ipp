@@ -74,6 +74,10 @@ SOMA_INLINE void CheckpointFolder::save(std::uint64_t step, const Checkpoint& ch
   if (!before.empty() && before.back() > step)
     fail(error_id::checkpoint_step, name, "step", std::to_string(step),
          "at least " + std::to_string(before.back()) + ", the newest in " + soma::quoted(path_));
+  if (const std::vector<std::string> others = foreign();
+      std::ranges::find(others, folder_of(step)) != others.end())
+    fail(error_id::checkpoint_step, name, "step",
+         std::to_string(step) + ", whose folder has other files", "a folder for checkpoints alone");
   if (folder == nullptr) folder = std::make_unique<AtomicFolder>(name, folder_of(step));
   detail::write_checkpoint(name, *folder, checkpoint);
   std::vector<std::uint64_t> all = steps();
@@ -101,6 +105,7 @@ SOMA_INLINE void CheckpointFolder::save_part(const std::string& place, Checkpoin
 SOMA_INLINE void CheckpointFolder::drop_parts() { parts_.reset(); }
 
 SOMA_INLINE bool CheckpointFolder::load_latest(Context& context, Checkpoint& checkpoint) {
+  name_foreign(context);
   Damaged damaged;
   const std::string folder = newest_whole(damaged);
   if (folder.empty()) return false;
@@ -110,6 +115,7 @@ SOMA_INLINE bool CheckpointFolder::load_latest(Context& context, Checkpoint& che
 }
 
 SOMA_INLINE std::string CheckpointFolder::find_latest(Context& context) {
+  name_foreign(context);
   Damaged damaged;
   const std::string folder = newest_whole(damaged);
   set_aside(context, damaged);
@@ -148,9 +154,25 @@ SOMA_INLINE Checkpoint CheckpointFolder::load_named(Context& context, const std:
 SOMA_INLINE std::vector<std::uint64_t> CheckpointFolder::steps() const {
   std::vector<std::uint64_t> result;
   for (const std::string& name : names())
-    if (const std::optional<std::uint64_t> step = step_of(name)) result.push_back(*step);
+    if (const std::optional<std::uint64_t> step = step_of(name);
+        step && detail::is_checkpoint(path_ + "/" + name))
+      result.push_back(*step);
   std::sort(result.begin(), result.end());
   return result;
+}
+
+SOMA_INLINE std::vector<std::string> CheckpointFolder::foreign() const {
+  std::vector<std::string> result;
+  for (const std::string& name : names())
+    if (step_of(name) && !detail::is_checkpoint(path_ + "/" + name))
+      result.push_back(path_ + "/" + name);
+  return result;
+}
+
+SOMA_INLINE void CheckpointFolder::name_foreign(Context& context) const {
+  for (const std::string& path : foreign())
+    context.log(LogLevel::warning, "CheckpointFolder: " + soma::quoted(path) +
+                                       " is no checkpoint, in spite of its name; it is left alone");
 }
 
 SOMA_INLINE std::string CheckpointFolder::best_folder() const {

@@ -7,6 +7,7 @@
 #include <soma/base/json_limits.hpp>
 #include <soma/base/model_keys.hpp>
 #include <soma/io/json_text.hpp>
+#include <soma/io/record_json.hpp>
 #include <soma/models/bert_config_file.hpp>
 
 #include <nlohmann/json.hpp>
@@ -49,6 +50,7 @@ SOMA_INLINE BertConfigFile BertConfigReader::read() const {
   file.labels = labels();
   file.other_task = other_task();
   file.kind = label_kind(file.labels.size());
+  file.input = input();
   if (find("pad_token_id") != nullptr)
     file.pad_token = whole("pad_token_id", 0, config.vocabulary - 1);
   if (const Json* name = text("tokenizer_class"); name != nullptr)
@@ -135,6 +137,14 @@ SOMA_INLINE bool BertConfigReader::other_task() const {
     return name.get_ref<const std::string&>().ends_with("ForSequenceClassification");
   };
   return !names->empty() && std::ranges::none_of(*names, is_classifier);
+}
+
+SOMA_INLINE InputForm BertConfigReader::input() const {
+  const Json* form = find(std::string(input_form_key).c_str());
+  if (form == nullptr) return {};
+  if (!form->is_object()) bad_type(input_form_key, *form, "an object");
+  return input_form_of(record_from_json(form->dump(-1, ' ', false, Json::error_handler_t::replace),
+                                        argument(input_form_key)));
 }
 
 SOMA_INLINE std::size_t BertConfigReader::size(const char* key, std::size_t otherwise,
@@ -312,6 +322,7 @@ SOMA_INLINE std::string to_json(const BertConfigFile& file) {
                                 {"torch_dtype", "\"float32\""},
                                 {"vocab_size", std::to_string(config.vocabulary)},
                             });
+  if (file.input != InputForm{}) lines.emplace_back(input_form_key, to_json(to_record(file.input)));
   std::ranges::sort(lines);
   std::string text;
   for (const auto& [key, value] : lines)

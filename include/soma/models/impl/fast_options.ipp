@@ -62,6 +62,7 @@ SOMA_INLINE Record to_record(const FastOptions& options) {
   record.set("width", options.width);
   record.set("seed", options.seed);
   record.set("labels", soma::detail::joined_labels(options.labels));
+  if (options.input != InputForm{}) record.set(input_form_key, to_json(to_record(options.input)));
   return record;
 }
 
@@ -96,6 +97,10 @@ SOMA_INLINE FastOptions fast_options_of(const Record& record, std::string_view f
   options.features.seed = record.count("features.seed");
   options.width = record.count("width");
   options.seed = record.count("seed");
+  if (record.contains(input_form_key))
+    options.input = input_form_of(record_from_json(
+        record.text(input_form_key),
+        std::string(input_form_key).append(" in config.json of ").append(soma::quoted(folder))));
   std::string_view rest = record.text("labels");
   for (std::size_t end; (end = rest.find('\n')) != rest.npos; rest.remove_prefix(end + 1))
     options.labels.emplace_back(rest.substr(0, end));

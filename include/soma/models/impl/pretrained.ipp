@@ -256,7 +256,8 @@ SOMA_INLINE void save_bert(std::string_view path, const BertClassifier& classifi
   BertConfigFile file{.config = classifier.bert.config,
                       .labels = options.labels,
                       .pad_token = options.pad_token,
-                      .kind = options.kind};
+                      .kind = options.kind,
+                      .input = options.input};
   const std::size_t count = classifier.classifier.weight.shape()[0];
   for (std::size_t i = 0; i < count && options.labels.empty(); ++i)
     file.labels.push_back(detail::default_label(i));

@@ -44,6 +44,7 @@ SOMA_INLINE TextClassifier::TextClassifier(Context& context, text::Tokenizer tok
       max_length_(options.max_length != 0
                       ? options.max_length
                       : (std::min)(tokenizer_.options().model_max_length, config.positions)),
+      input_(options.input),
       model_(nn::Scope{context, options.seed, "", options.later},
              checked(config, options, tokenizer_.vocabulary().size()), labels_.size()),
       parameters_(nn::parameters(model_)) {}
@@ -70,6 +71,7 @@ SOMA_INLINE void TextClassifier::save(std::string_view folder, TensorSource* wei
                        {"tokenizer.json", text::to_tokenizer_json(tokenizer_)},
                        {"tokenizer_config.json", text::to_tokenizer_config(settings)}},
              .kind = kind_,
+             .input = input_,
              .weights = weights});
 }
 
@@ -220,6 +222,7 @@ SOMA_INLINE detail::TokenizedPairs TextClassifier::tokenize(std::span<const std:
 
 SOMA_INLINE TextClassifierOptions TextClassifier::with_labels(TextClassifierOptions options,
                                                               const BertConfigFile& file) {
+  if (options.labels.empty() && options.input == InputForm{}) options.input = file.input;
   if (!options.kind) options.kind = options.labels.empty() ? file.kind : data::LabelKind::one;
   if (options.labels.empty() && options.kind == file.kind) options.labels = file.labels;
   return options;

@@ -110,6 +110,7 @@ SOMA_INLINE void LabelledTextReader::read_train(const std::vector<std::string>& 
       }));
     for (const SkippedRows& skipped : reader.skipped()) count_skipped(result_.skipped_, skipped);
     known = counter.labels();
+    if (result_.columns_.texts.empty()) result_.columns_ = reader.columns();
   }
   LabelCounter::Classes classes = counter.finish(options_.rows);
   for (LabelledRow& each : result_.train_) {
@@ -123,7 +124,9 @@ SOMA_INLINE void LabelledTextReader::read_train(const std::vector<std::string>& 
 
 SOMA_INLINE std::vector<LabelledRow> LabelledTextReader::read_part(
     const std::vector<std::string>& files) {
-  return read_rows(files, result_.labels_, options_.rows, result_.skipped_, operation);
+  RowOptions reading = options_.rows;
+  reading.known_columns = result_.columns_;
+  return read_rows(files, result_.labels_, reading, result_.skipped_, operation);
 }
 
 SOMA_INLINE void LabelledTextReader::split() {

@@ -85,7 +85,7 @@ SOMA_INLINE RowReader::RowReader(ByteSource bytes, const RowOptions& options,
       memory_(memory),
       records_(std::move(bytes), options.max_row_bytes, separator()),
       format_(find_format()),
-      json_(options) {
+      json_(json_reader()) {
   if (format_ == Format::tsv || format_ == Format::csv) read_header();
   if (format_ == Format::fasttext) refuse_columns();
   if (format_ == Format::json_lines && !options_.label_columns.empty())
@@ -169,9 +169,67 @@ SOMA_INLINE void RowReader::refuse_columns() const {
        "none: each line of fastText is its labels and one text");
 }
 
+template <class Has>
+void RowReader::take_known(const Has& has) {
+  const KnownColumns& known = options_.known_columns;
+  const bool texts = !detail::text_columns_of(options_).empty();
+  const bool pair = !options_.pair_column.empty() || known.pair.empty();
+  const bool label = !options_.label_column.empty();
+  if (known.texts.empty() || (!texts && !std::ranges::all_of(known.texts, has)) ||
+      (!pair && !has(known.pair)) || (!label && !has(known.label)))
+    return;
+  if (!texts) options_.text_columns = known.texts;
+  if (!pair) options_.pair_column = known.pair;
+  if (!label) options_.label_column = known.label;
+}
+
+SOMA_INLINE JsonRowReader RowReader::json_reader() {
+  if (format_ == Format::json_lines && options_.known_columns.named) {
+    const std::string_view ahead = records_.bytes().ahead();
+    const std::string_view line =
+        ahead.substr(0, ahead.find('\n', ahead.find_first_not_of("\r\n")));
+    take_known([&](const std::string& key) { return line.find(soma::quoted(key)) != line.npos; });
+  }
+  return JsonRowReader(options_);
+}
+
+SOMA_INLINE KnownColumns RowReader::columns() const {
+  KnownColumns result;
+  if (format_ == Format::json_lines) {
+    result.named = true;
+    result.texts = detail::text_columns_of(options_);
+    if (result.texts.empty()) result.texts.emplace_back("text");
+    result.pair = options_.pair_column;
+    result.label = options_.label_column.empty() ? "label" : options_.label_column;
+    return result;
+  }
+  if (format_ == Format::fasttext || columns_.texts.empty()) return result;
+  bool found_again = true;  // the columns, by these names or numbers
+  const auto name = [&](std::size_t column) {
+    if (!header_) return std::to_string(column + 1);
+    std::string cell(trimmed((*header_)[column]));
+    found_again = found_again && detail::is_name(cell) && find_invalid_utf8(cell) == cell.npos;
+    for (std::size_t i = 0; i < column; ++i)
+      found_again = found_again && trimmed((*header_)[i]) != cell;
+    return cell;
+  };
+  for (const std::size_t column : columns_.texts) result.texts.push_back(name(column));
+  if (columns_.pair) result.pair = name(*columns_.pair);
+  result.label = name(columns_.label);
+  result.named = header_.has_value();
+  result.count = columns_.count;
+  return found_again ? result : KnownColumns{};
+}
+
 SOMA_INLINE void RowReader::read_header() {
   Record first;
   if (!read_good(first)) return;
+  const KnownColumns& known = options_.known_columns;
+  if (known.named && options_.header != Header::absent)
+    take_known([&](const std::string& column) {
+      return std::ranges::any_of(first.fields,
+                                 [&](const std::string& cell) { return trimmed(cell) == column; });
+    });
   HeaderFinder finder(options_, first.fields);
   LabelColumnFinder labels(options_);
   const bool counts = first.fields.size() == 2 && !detail::gives_columns(options_) &&
@@ -184,9 +242,12 @@ SOMA_INLINE void RowReader::read_header() {
          shown(first.fields) + ", whose label is in no other row",
          "to be told whether it is a header (--header yes) or a row (--header no)");
   const bool header = verdict == HeaderFinder::Verdict::header;
+  const bool knows = !header && !known.named && known.count == first.fields.size();
+  if (knows) take_known([](const std::string&) { return true; });
   if (counts && !header) labels.add(first.fields);
-  columns_ = find_columns(operation(), file(), counts ? with_label_column(labels) : options_,
-                          first.fields, header);
+  columns_ =
+      find_columns(operation(), file(), counts && !knows ? with_label_column(labels) : options_,
+                   first.fields, header);
   columns_line_ = first.line;
   if (header)
     header_ = std::move(first.fields);

@@ -10,12 +10,24 @@
 #include <cstdint>
 #include <exception>
 #include <string>
+#include <string_view>
 #include <utility>
+
+namespace SOMA_NAMESPACE::train::detail {
+
+inline constexpr std::string_view validation_key = "validation.content";
+
+}  // namespace SOMA_NAMESPACE::train::detail
 
 namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE Record TrainerBase::identity(const data::BatchSource& batches) const {
   return identity_of(context_, task_, batches, options_, schedule_, *optimizer_);
+}
+
+// True if validation rows decide which weights the run ends with.
+SOMA_INLINE bool TrainerBase::validation_decides() const {
+  return options_.keep_best || options_.patience != 0 || schedule_.decay == optim::Decay::plateau;
 }
 
 // This rank's part of the checkpoint.
@@ -27,6 +39,7 @@ SOMA_INLINE Checkpoint TrainerBase::checkpoint_of(const data::BatchSource& batch
   checkpoint.precision =
       precision_.state(parameters().size() != gradients_->model_parameters().size());
   checkpoint.identity = identity(batches);
+  checkpoint.identity.set(detail::validation_key, validation_);
   checkpoint.task = task_.state();
   progress_.loss_scale = scaler_.scale();
   progress_.loss_scale_good_steps = scaler_.good_steps();
@@ -81,9 +94,22 @@ SOMA_INLINE void TrainerBase::resume(data::BatchSource& batches) {
 SOMA_INLINE void TrainerBase::load(const Checkpoint& checkpoint, data::BatchSource& batches) {
   check_operators(checkpoint.progress, context_);
   optimizer_->keep_mapping(checkpoint.identity);
-  check_identity(checkpoint.identity, identity(batches));
-  check_parameters(checkpoint.weights, parameters());
+  if (options_.keep_warmup) {
+    schedule_.warmup = checkpoint.identity.count("schedule.warmup");
+    schedule_.check();
+  }
   Progress loaded = Progress::read(checkpoint.progress);
+  Record own = identity(batches);
+  // Evaluations of other rows cannot be compared: they are an error where they decide weights, and
+  // are forgotten elsewhere.
+  const RecordValue* evaluated = checkpoint.identity.find(detail::validation_key);
+  const bool other_rows = evaluated != nullptr && evaluated->text != validation_;
+  if (evaluated != nullptr)
+    own.set(detail::validation_key,
+            loaded.evaluated_at != 0 && validation_decides() ? validation_ : evaluated->text);
+  check_identity(checkpoint.identity, own);
+  if (other_rows) loaded.forget_best();
+  check_parameters(checkpoint.weights, parameters());
   scaler_.restore(loaded.loss_scale, loaded.loss_scale_good_steps);
   optimizer_->load_state(checkpoint.optimizer);
   precision_.load_state(checkpoint.precision);

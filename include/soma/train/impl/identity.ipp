@@ -52,6 +52,15 @@ SOMA_INLINE Record identity_of(const Context& context, const nn::Task& task,
   return record;
 }
 
+SOMA_INLINE std::string content_of(const data::BatchSource* rows) {
+  if (rows == nullptr) return "none";
+  Record description("validation");
+  rows->describe(description);
+  const RecordValue* content = description.find("data.content");
+  if (content == nullptr) return std::to_string(rows->hash());
+  return content->kind == RecordValue::Kind::text ? content->text : to_text(*content);
+}
+
 SOMA_INLINE Record agreement_of(Record identity, const Parameters& parameters,
                                 const data::BatchSource* validation, const TrainerOptions& options,
                                 std::uint64_t steps, bool saves_parts) {
@@ -71,6 +80,7 @@ SOMA_INLINE Record agreement_of(Record identity, const Parameters& parameters,
   identity.set("keep_best", options.keep_best);
   identity.set("checkpoint_every", options.checkpoint_every);
   identity.set("resume", options.resume);
+  identity.set("keep_warmup", options.keep_warmup);
   identity.set("reduce_bucket_bytes", options.reduce_bucket_bytes);
   identity.set("shard_optimizer", options.shard_optimizer);
   identity.set("same_graphs", options.same_graphs);

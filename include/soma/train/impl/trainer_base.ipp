@@ -131,6 +131,7 @@ SOMA_INLINE void TrainerBase::begin(data::BatchSource& batches,
     fail(error_id::train_options, "Trainer::fit", "validation", "no source for evaluations",
          "a source: a plateau schedule needs evaluations");
   schedule_.steps = steps;
+  schedule_.warmup = options_.schedule.warmup;  // an earlier call may have kept a checkpoint's
   schedule_.check();
   progress_ = {};
   progress_.steps = steps;
@@ -156,6 +157,7 @@ SOMA_INLINE void TrainerBase::begin(data::BatchSource& batches,
   has_store_ = ranks_->from_first(options_.checkpoints != nullptr);
   if (has_store_ && ranks_->saves_parts()) ranks_->check_store(options_.checkpoints);
   best_.begin(options_.checkpoints, has_store_);
+  if (has_store_) validation_ = content_of(validation);
   batches.seek({});
   if (options_.resume) resume(batches);
   saved_at_ = progress_.step;
