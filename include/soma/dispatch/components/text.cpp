@@ -17,4 +17,5 @@
 #include <soma/text/impl/word_splitter.ipp>
 #include <soma/text/impl/xmc_reader.ipp>
 #include <soma/text/tables/impl/read_table.ipp>
+#include <soma/text/tables/impl/row_groups.ipp>
 #include <soma/text/tables/impl/table_encoder.ipp>
