@@ -106,6 +106,7 @@ struct Running {
       const Entry& entry = book.at(call.name);
       std::vector<Var> inputs;
       std::vector<std::size_t> lengths;
+      std::vector<std::pair<Var, Sequences>> hidden;
       for (const Ref& ref : call.inputs) inputs.push_back(var(ref));
       if (!call.lengths.empty()) {  // of the first input that has so many rows
         lengths = call.lengths;
@@ -121,7 +122,10 @@ struct Running {
         const Sequences sequences = input.sequences();
         // References know rows of two dimensions and more, and in the first one alone.
         const bool known = sequences.place().leads() && input.shape().rank() > 1;
-        if (!known && draws(call)) input = tape.with_sequences(input, {});
+        if (!known && draws(call)) {  // for this call alone: copies of a variable share them
+          hidden.emplace_back(input, sequences);
+          tape.with_sequences(input, {});
+        }
         if (!known) continue;
         for (std::size_t i = 0; i < sequences.count(); ++i)
           lengths.push_back(sequences.length(i) * sequences.place().inner);
@@ -134,6 +138,7 @@ struct Running {
         for (std::size_t i = 0; i < entry.op->outputs; ++i)
           outputs.push_back(is_floating(all[i].value().dtype()) ? all[i] : tape.detach(all[i]));
       }
+      for (const auto& [input, sequences] : hidden) tape.with_sequences(input, sequences);
       if (record) {
         outcome.lengths.push_back(std::move(lengths));
         outcome.results.emplace_back();
