@@ -53,7 +53,7 @@ Columns ragged(Context& context) {
   return columns;
 }
 
-// What belongs together is together, whatever the order.
+// Labels, fields and rows of a sequence are together, whatever the order.
 void check_ragged(const Batch& batch) {
   const Sequences& own = batch.inputs.sequences;
   REQUIRE(batch.at("codes").shape() == Shape{own.count(), 1});
@@ -210,7 +210,7 @@ Columns images(Context& context, std::size_t count) {
   return {.inputs = Tensor::from(context, std::span<const float>(pixels), Shape{count, 2, 3, 4})};
 }
 
-// What the functions made of each image, by its number in the data.
+// The images behind the functions, by their numbers in the data.
 using Seen = std::map<std::uint32_t, std::vector<float>>;
 Seen seen_of(data::BatchSource& source) {
   Seen seen;

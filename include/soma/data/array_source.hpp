@@ -14,13 +14,13 @@
 
 namespace SOMA_NAMESPACE::data {
 
-// What an ArraySource has of each sequence.
+// The data of an ArraySource.
 struct Columns {
-  Tensor inputs;                       // [rows, ...] of any type
-  std::vector<std::size_t> lengths{};  // of the sequences, one behind the other; empty: each row
-                                       // is a sequence
-  Tensor labels{};                     // [sequences, ...] of any type; may lack
-  std::vector<Field> fields{};         // of all sequences, or of all rows (Field::by_rows)
+  Tensor inputs;  // [rows, ...] of any type
+  // Sequences lie one behind the other in the rows; empty: each row is a sequence.
+  std::vector<std::size_t> lengths{};
+  Tensor labels{};              // [sequences, ...] of any type; may lack
+  std::vector<Field> fields{};  // all sequences, or all rows (Field::by_rows)
 };
 
 // Without lengths a batch's inputs are [sequences, ...]: each row is a sequence of length 1, so
@@ -41,9 +41,7 @@ class ArraySource final : public IndexedSource {
 
  private:
   SOMA_INLINE void add_content(ContentHash& hash) const override;
-  std::size_t length(std::size_t item) const override {
-    return columns_.lengths.empty() ? 1 : columns_.lengths[item];
-  }
+  SOMA_INLINE std::size_t length(std::size_t item) const override;
 
   SOMA_INLINE Batch make(std::span<const std::uint32_t> items) const override;
 
@@ -52,7 +50,7 @@ class ArraySource final : public IndexedSource {
 
   Context& context_;
   Columns columns_;
-  std::vector<std::size_t> begins_{};  // of the sequences, where they have lengths
+  std::vector<std::size_t> begins_{};  // first rows, where sequences have lengths
 };
 
 }  // namespace SOMA_NAMESPACE::data

@@ -1,5 +1,6 @@
 #pragma once
-// Functions of batches of images for MappedSource: inputs are fp32 [images, channels, height, width].
+// Functions of batches of images for MappedSource: inputs are fp32 [images, channels, height,
+// width].
 
 #include <soma/data/mapped_source.hpp>
 

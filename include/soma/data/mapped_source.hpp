@@ -1,12 +1,12 @@
 #pragma once
 // MappedSource: a function of each batch of another source: augmentation, further fields.
 //
-//   data::ArraySource images(context, {.inputs = pixels, .labels = digits}, {.batch_sequences = 64});
+//   data::ArraySource images(context, {.inputs = pixels, .labels = digits});
 //   data::MappedSource shifted(images, "shift", 7, data::random_crop(2));
 //   data::Prefetch ahead(shifted);  // runs the function in its thread
 //
-// Random numbers of a sequence depend on seed, name, epoch and its number in the data alone: neither
-// the size of batches nor threads, ranks or a break change what a sequence becomes.
+// Random numbers of a sequence depend on seed, name, epoch and its number in the data alone:
+// neither the size of batches nor threads, ranks or a break change what a sequence becomes.
 
 #include <soma/data/batch.hpp>
 #include <soma/numeric/draw_sequence.hpp>

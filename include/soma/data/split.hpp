@@ -24,10 +24,10 @@ struct RowSplit {
 // rows).
 RowSplit split_rows(std::size_t count, double share, std::uint64_t seed);
 
-// What a division keeps to; at most one of them.
+// A number for each row, by which rows are divided; at most one list is given.
 struct SplitBy {
-  std::span<const std::int64_t> labels{};  // of all rows: each class is divided alike
-  std::span<const std::int64_t> groups{};  // of all rows: rows of one number stay together
+  std::span<const std::int64_t> labels{};  // each class is divided alike
+  std::span<const std::int64_t> groups{};  // rows of one number stay together
 };
 
 // The same, by labels or groups. With labels each class gives the nearest whole number of its rows;

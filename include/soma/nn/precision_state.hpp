@@ -29,7 +29,7 @@ struct PrecisionProduct {
   };
   std::string layer;
   Reason reason = Reason::plain;
-  std::array<std::string, 3> formats;  // of x, weight and gradient, as they are read
+  std::array<std::string, 3> formats;  // in which x, weight and gradient are read
   bool stored_fp32 = true;             // x and weight
 };
 std::string_view to_string(PrecisionProduct::Reason reason);
@@ -143,7 +143,7 @@ class PrecisionState final : public ProductFormats {
 // The precision in one line, and a line for each product: the formats of its operands, and why.
 std::string to_string(const PrecisionState& state);
 
-// What a step showed: a line for the log, and what does not work as it was asked for, if anything.
+// A line for the log after a step, and a warning if something does not work as it was asked for.
 // Both are empty if everything is fp32.
 struct PrecisionEffect {
   std::string line, warning;

@@ -88,8 +88,8 @@ Pieces pieces_of(const Model& model) {
     return {};
 }
 
-// Trains a model by cross entropy, optionally with class weights. The model is called as call_model()
-// says and returns logits. It may have describe(Record&), as a task has, and pieces().
+// Trains a model by cross entropy, optionally with class weights. The model is called as
+// call_model() says and returns logits. It may have describe(Record&), as a task has, and pieces().
 template <class Model>
 class ClassificationTask final : public Task {
  public:

@@ -45,7 +45,7 @@ struct TrainerOptions {
   std::uint64_t seed = 0;                // for dropout, the order of the data, stochastic rounding
   Precision precision = Precision::fp32();
   // Not set: as the precision says (Precision::loss_scaling), with a scale that begins at 65536.
-  // LossScalerOptions::fixed() is a scale that never changes. Error operator.value as of LossScaler.
+  // LossScalerOptions::fixed() is a scale that never changes. Errors as of LossScaler.
   std::optional<optim::LossScalerOptions> loss_scaling{};
   NonFinite non_finite = NonFinite::stop;
 

@@ -53,6 +53,10 @@ SOMA_INLINE ArraySource::ArraySource(Context& context, const Tensor& features, c
                                      const BatchOptions& options)
     : ArraySource(context, Columns{.inputs = features, .labels = labels}, options) {}
 
+SOMA_INLINE std::size_t ArraySource::length(std::size_t item) const {
+  return columns_.lengths.empty() ? 1 : columns_.lengths[item];
+}
+
 SOMA_INLINE void ArraySource::add_content(ContentHash& hash) const {
   const auto add = [&](const Tensor& tensor) {
     if (!tensor.defined()) return;

@@ -22,7 +22,7 @@ struct RowGroups {
 
   std::vector<std::size_t> lengths{};
   std::vector<std::uint32_t> rows{}, first_rows{};
-  std::vector<std::int64_t> groups{};  // of each row its group's number, for data::SplitBy
+  std::vector<std::int64_t> groups{};  // each row's group by number, for data::SplitBy
 };
 
 }  // namespace SOMA_NAMESPACE::text
