@@ -35,10 +35,10 @@ std::optional<soma::CheckpointFolder>& open_checkpoints(
     const TrainOptions& options, std::optional<soma::CheckpointFolder>& folder) {
   if (options.checkpoint.empty()) return folder;
   folder.emplace(options.checkpoint);
-  if (const auto steps = folder->steps(); !options.resume && !steps.empty())
+  if (const auto newest = folder->newest(); !options.resume && newest)
     soma::fail(soma::error_id::checkpoint_step, "train", "--checkpoint",
                soma::quoted(options.checkpoint) + ", which has a checkpoint of step " +
-                   std::to_string(steps.back()),
+                   std::to_string(*newest),
                "--resume to go on from it, or another folder");
   return folder;
 }

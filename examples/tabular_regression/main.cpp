@@ -72,6 +72,9 @@ Loaded load(soma::Context& context, const std::string& path) {
   for (const auto& [key, value] : file.metadata) {
     if (key != encoder_key) continue;
     Loaded loaded{TableEncoder::from_json(value, "metadata of " + soma::quoted(path)), {}};
+    if (!loaded.encoder.classes().empty())
+      soma::fail(soma::error_id::table_json, "tabular_regression",
+                 "metadata of " + soma::quoted(path), "a target of categories", "one of numbers");
     loaded.net = make_net(context, loaded.encoder, 0);
     soma::nn::load(soma::nn::parameters(loaded.net), file.tensors);
     return loaded;

@@ -4,4 +4,5 @@
 
 #include <soma/data/split.hpp>
 #include <soma/text/tables/read_table.hpp>
+#include <soma/text/tables/row_groups.hpp>
 #include <soma/text/tables/table_encoder.hpp>

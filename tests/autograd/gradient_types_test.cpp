@@ -73,7 +73,7 @@ struct Received final : GradientReceiver {
 
 // Stores gradients of matrices in bf16.
 struct NarrowMatrices final : ProductFormats {
-  LinearFormats* formats(std::string_view, bool) override { return nullptr; }
+  LinearFormats* formats(const ProductPlace&) override { return nullptr; }
   DType gradient_type(const Shape& shape) const override {
     return shape.rank() < 2 ? DType::fp32 : DType::bf16;
   }

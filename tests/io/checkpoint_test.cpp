@@ -101,6 +101,26 @@ TEST_CASE("the newest checkpoints are kept, and the newest is loaded", "[unit][c
   CHECK(names_in(path).size() == 4);  // nothing is left over
 }
 
+TEST_CASE("a folder that is cleared has no checkpoints", "[unit][checkpoint]") {
+  auto context = make_context();
+  const TemporaryFolder folder;
+  CheckpointFolder store(folder / "run");
+  CHECK_FALSE(store.newest());
+  store.save(7, sample(context, 7));
+  store.save(9, sample(context, 9));
+  store.save_best(sample(context, 7));
+  CHECK(store.newest() == 9);
+  fs::create_directories(folder / "run/step-0000000003.damaged");
+  store.clear();
+  CHECK_FALSE(store.newest());
+  Checkpoint checkpoint;
+  CHECK_FALSE(store.load_latest(context, checkpoint));
+  CHECK_FALSE(store.load_best(context, checkpoint));
+  CHECK(fs::exists(folder / "run/step-0000000003.damaged"));
+  store.save(2, sample(context, 2));
+  CHECK(store.newest() == 2);
+}
+
 TEST_CASE("tensors outlive the files that they were read from", "[unit][checkpoint]") {
   auto context = make_context({.threads = 1});
   const TemporaryFolder folder;

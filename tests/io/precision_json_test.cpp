@@ -26,6 +26,7 @@ TEST_CASE("every preset, and one of one's own, reads back from its JSON", "[unit
                     .chunk = 32,
                     .promote = 128};
   p.narrow_edges = p.loss_scaling = true;
+  p.stored = {"head", "encoder.*.output"};
   CHECK(precision_from_json(to_json(p)) == p);
 }
 
@@ -53,6 +54,8 @@ TEST_CASE("what is wrong in a file is named", "[unit]") {
   const auto problem = [](const char* text) {
     return message_of([&] { precision_from_json(text); });
   };
+  CHECK(problem(R"({"stored": "head"})") ==
+        "precision_from_json: stored is \"head\", wanted a list of texts [train.precision]");
   CHECK(problem("[1]") ==
         "precision_from_json: text is [1], wanted a JSON object [train.precision]");
   CHECK(problem("{\"weights\":") ==

@@ -4,10 +4,14 @@
 
 #include "catch.hpp"
 #include "support/errors.hpp"
+#include "train/number_runs.hpp"
 
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <string>
+#include <string_view>
+#include <vector>
 
 using namespace soma;
 using namespace soma_test;
@@ -367,4 +371,94 @@ TEST_CASE("updates that bf16 cannot hold are lost to nearest, kept in the mean b
   CHECK(deviation < 0.02 * steps * rate);  // so that the test can tell
   CHECK(stochastic.stayed > 0.9);
   CHECK(stochastic.stayed < 1);
+}
+
+namespace {
+
+// Three layers, of which the last one is an edge.
+struct ThreeLayers {
+  explicit ThreeLayers(const nn::Scope& scope, bool all_edges)
+      : first(scope / "first", 4, 8, {.edge = all_edges}),
+        middle(scope / "middle", 8, 8, {.edge = all_edges}),
+        head(scope / "head", 8, 1, {.edge = true}) {}
+  Var operator()(Tape& tape, const Var& x) const {
+    return head(tape, middle(tape, first(tape, x, {.activation = Activation::tanh})));
+  }
+  void collect(nn::Collector& collector) const {
+    collector.part("first", first);
+    collector.part("middle", middle);
+    collector.part("head", head);
+  }
+  nn::Linear first, middle, head;
+};
+
+struct Said {
+  std::vector<std::string> information, warnings;
+  std::string products;
+};
+
+Said said_of(const Precision& precision, bool all_edges) {
+  Said said;
+  const LogSink log{
+      &said, [](void* self, LogLevel level, std::string_view line) {
+        Said& lines = *static_cast<Said*>(self);
+        (level == LogLevel::info ? lines.information : lines.warnings).emplace_back(line);
+      }};
+  auto context = make_context({.log = log, .threads = 1});
+  const ThreeLayers net(nn::Scope{context, 1}, all_edges);
+  nn::RegressionTask task(net);
+  const NumberRows rows = number_rows(64);
+  data::ArraySource source = number_source(context, rows);
+  Trainer trainer(context, task, options_of(precision));
+  trainer.fit(source);
+  said.products = to_string(trainer.precision());
+  return said;
+}
+
+}  // namespace
+
+TEST_CASE("a precision says what it does with each product", "[unit]") {
+  const Said said = said_of(Precision::fp8_current(), false);
+  CHECK(said.information ==
+        std::vector<std::string>{"Trainer: precision fp8_current: 2 of 3 products read converted "
+                                 "operands, 1 are edges, 0 are named in `stored`"});
+  CHECK(said.warnings.empty());
+  const std::string converted =
+      ": x fp8_e4m3fn, current tensor fp32 scale; weight fp8_e4m3fn, current tensor fp32 scale; "
+      "gradient fp8_e5m2, current tensor fp32 scale (converted)";
+  CHECK(said.products == to_string(Precision::fp8_current()) + "\n  first" + converted +
+                             "\n  head: x fp32; weight fp32; gradient fp32 (edge)\n  middle" +
+                             converted);
+
+  Precision named = Precision::fp8_current();
+  named.stored = {"mid*e", "h*"};
+  const Said less = said_of(named, false);
+  CHECK(less.products.find("middle: x fp32; weight fp32; gradient fp32 (named in `stored`)") !=
+        std::string::npos);
+  CHECK(less.products.find("first" + converted) != std::string::npos);
+  CHECK(less.warnings.empty());
+}
+
+TEST_CASE("a precision without effect is a warning", "[unit]") {
+  for (const Precision& preset :
+       {Precision::bf16(), Precision::fp16(), Precision::fp8_current(), Precision::mxfp8()}) {
+    const Said said = said_of(preset, true);
+    CHECK(said.warnings ==
+          std::vector<std::string>{
+              "Trainer: precision " + preset.name +
+              " has no effect: of 3 products 3 are edges, none reads converted operands, and all "
+              "store fp32 (Precision::narrow_edges converts edges)"});
+  }
+  // Weights are stored in bf16; nothing was asked for; a name that nobody has.
+  CHECK(said_of(Precision::bf16_sr(), true).warnings.empty());
+  const Said plain = said_of(Precision::fp32(), true);
+  CHECK(plain.information.empty());
+  CHECK(plain.warnings.empty());
+  Precision misnamed = Precision::bf16();
+  misnamed.stored = {"head", "tail"};
+  CHECK(said_of(misnamed, false).warnings ==
+        std::vector<std::string>{
+            "Trainer: precision bf16: no product has the name \"tail\" of `stored`"});
+  misnamed.stored = {""};
+  CHECK(id_of([&] { said_of(misnamed, false); }) == "train.precision");
 }

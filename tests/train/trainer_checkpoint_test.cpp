@@ -14,6 +14,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <tuple>
 
@@ -290,4 +291,37 @@ TEST_CASE("an evaluation that is no number is never the best", "[unit]") {
   CHECK(late.evaluations == 3);
   CHECK(std::isfinite(report.evaluation_loss));
   CHECK(train::evaluate(context, small.task, held_out).loss == report.evaluation_loss);
+}
+
+namespace {
+
+// A store that knows what it has.
+class StepStore final : public CheckpointStore {
+ public:
+  void save(std::uint64_t step, const Checkpoint&) override { newest_ = step; }
+  bool load_latest(Context&, Checkpoint&) override { return false; }
+  void save_best(const Checkpoint&) override {}
+  bool load_best(Context&, Checkpoint&) override { return false; }
+  std::optional<std::uint64_t> newest() const override { return newest_; }
+
+ private:
+  std::optional<std::uint64_t> newest_{};
+};
+
+}  // namespace
+
+TEST_CASE("a run that does not resume wants an empty store", "[unit]") {
+  auto context = make_context();
+  StepStore store;
+  SmallModel small(context);
+  data::TokenSource source(context, token_lists(160), batching());
+  TrainerOptions options = options_of();
+  options.max_steps = 3;
+  options.checkpoints = &store;
+  Trainer(context, small.task, options).fit(source);
+  const std::uint64_t bits = bits_of(context, small.task.parameters());
+  CHECK(message_of([&] { Trainer(context, small.task, options).fit(source); }) ==
+        "Trainer::fit: checkpoints is a store whose newest is step 3, wanted an empty one: set "
+        "resume, or call CheckpointFolder::clear() [checkpoint.step]");
+  CHECK(bits_of(context, small.task.parameters()) == bits);  // no step was made
 }

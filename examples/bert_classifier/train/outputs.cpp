@@ -92,10 +92,10 @@ void try_folder(const char* operation, const std::string& path) {
 std::unique_ptr<soma::CheckpointFolder> open_checkpoints(const TrainOptions& options) {
   auto folder = std::make_unique<soma::CheckpointFolder>(
       options.checkpoint, soma::CheckpointFolderOptions{.keep = options.keep_checkpoints});
-  if (const auto steps = folder->steps(); !options.resume && !steps.empty())
+  if (const auto newest = folder->newest(); !options.resume && newest)
     soma::fail(soma::error_id::checkpoint_step, "train", "--checkpoint",
                soma::quoted(options.checkpoint) + ", which has a checkpoint of step " +
-                   std::to_string(steps.back()),
+                   std::to_string(*newest),
                "--resume to go on from it, or another folder");
   return folder;
 }

@@ -165,6 +165,7 @@ inline constexpr ErrorId data_buckets{"data.buckets"};
 inline constexpr ErrorId data_offsets{"data.offsets"};
 inline constexpr ErrorId data_labels{"data.labels"};
 inline constexpr ErrorId data_feature{"data.feature"};
+inline constexpr ErrorId data_field{"data.field"};
 inline constexpr ErrorId data_empty{"data.empty"};
 inline constexpr ErrorId data_position{"data.position"};
 inline constexpr ErrorId data_too_long{"data.too_long"};

@@ -1,5 +1,6 @@
 #pragma once
-// ArraySource: batches of the rows of a tensor, with a label or a target for each row.
+// ArraySource: batches from tensors: rows, or sequences of rows, with a label or a target for each,
+// and further tensors by name.
 
 #include <soma/data/indexed_source.hpp>
 
@@ -9,34 +10,47 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace SOMA_NAMESPACE::data {
 
-// A batch's inputs are [sequences, ...]: each row is a sequence of length 1, so batch_tokens and
-// batch_sequences mean the same.
+// The data of an ArraySource.
+struct Columns {
+  Tensor inputs;  // [rows, ...] of any type
+  // Sequences lie one behind the other in the rows; empty: each row is a sequence.
+  std::vector<std::size_t> lengths{};
+  Tensor labels{};              // [sequences, ...] of any type; may lack
+  std::vector<Field> fields{};  // all sequences, or all rows (Field::by_rows)
+};
+
+// Without lengths a batch's inputs are [sequences, ...]: each row is a sequence of length 1, so
+// batch_tokens and batch_sequences mean the same.
 class ArraySource final : public IndexedSource {
  public:
-  // Features [n, ...] and labels [n, ...] of any dtype; labels may be undefined. Only tensors with
-  // gaps are copied: later changes to other elements change the batches. Errors tensor.undefined,
-  // tensor.rank (a scalar), data.labels (not n labels), data.empty, data.batch_size, ragged.shards,
-  // random.index_range.
+  // Only tensors with gaps are copied: later changes to other elements change the batches. Errors
+  // tensor.undefined, tensor.rank (a scalar), data.labels (not one for each sequence), data.offsets
+  // (lengths that are not those of all rows), data.field, data.empty, data.batch_size,
+  // ragged.shards, random.index_range.
+  ArraySource(Context& context, Columns columns, const BatchOptions& options = {});
+  // Rows [n, ...] and labels [n, ...]; labels may be undefined.
   ArraySource(Context& context, const Tensor& features, const Tensor& labels,
               const BatchOptions& options = {});
 
-  const Tensor& features() const { return features_; }
-  const Tensor& labels() const { return labels_; }
+  const Tensor& features() const { return columns_.inputs; }
+  const Tensor& labels() const { return columns_.labels; }
 
  private:
   SOMA_INLINE void add_content(ContentHash& hash) const override;
-  std::size_t length(std::size_t) const override { return 1; }
+  SOMA_INLINE std::size_t length(std::size_t item) const override;
 
   SOMA_INLINE Batch make(std::span<const std::uint32_t> items) const override;
 
-  // The rows with these numbers.
-  Tensor gather(const Tensor& from, std::span<const std::uint32_t> items) const;
+  // The rows with these numbers, or the rows of the sequences with these numbers.
+  Tensor gather(const Tensor& from, std::span<const std::uint32_t> items, bool by_rows) const;
 
   Context& context_;
-  Tensor features_, labels_;
+  Columns columns_;
+  std::vector<std::size_t> begins_{};  // first rows, where sequences have lengths
 };
 
 }  // namespace SOMA_NAMESPACE::data

@@ -12,9 +12,19 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace SOMA_NAMESPACE::data {
+
+// A further tensor of a batch: codes beside numbers, a second series, weights of sequences.
+struct Field {
+  std::string name;
+  Tensor values;         // its first dimension counts sequences, or rows
+  bool by_rows = false;  // true: one for each row of the inputs
+};
 
 struct Batch {
   Ragged inputs;    // int32 token ids [rows], or features [rows, ...]
@@ -26,13 +36,22 @@ struct Batch {
   // The source's numbers of these sequences, in order; empty if the source does not number
   // sequences.
   std::vector<std::uint32_t> items{};
+  std::vector<Field> fields{};
   std::uint64_t epoch = 0;  // from 0
   std::uint64_t index = 0;  // in its epoch, from 0
   // True for a part of a batch's shards (part_of): a task's loss is then the sum, not the mean.
   bool part = false;
   // For a part: the lists of the whole batch, which tasks need that choose by all labels.
   LabelLists whole_label_lists{};
+
+  // The values of a field. Error data.field lists the names that there are.
+  const Tensor& at(std::string_view name) const;
 };
+
+// Error data.field: a field without a name or values, two of one name, or one that has not as many
+// elements in its first dimension as there are sequences, or rows.
+void check_fields(std::string_view operation, std::span<const Field> fields, std::size_t sequences,
+                  std::size_t rows);
 
 // The position of the next batch. After the last batch of an epoch it names a batch that does not
 // exist: next() then returns false and continues with the next epoch.

@@ -7,9 +7,9 @@
 
 namespace SOMA_NAMESPACE::data {
 
-// `count` shards from `first` on, with their rows, types and labels: views, nothing is copied.
-// Sequences keep their ordinals in the batch. A part without sequences has tensors without rows.
-// Error ragged.shards.
+// `count` shards from `first` on, with their rows, types, labels and fields: views, nothing is
+// copied. Sequences keep their ordinals in the batch. A part without sequences has tensors without
+// rows. Error ragged.shards.
 Batch part_of(Context& context, const Batch& batch, std::size_t first, std::size_t count);
 
 }  // namespace SOMA_NAMESPACE::data

@@ -12,8 +12,10 @@
 #include <soma/data/impl/batch_options.ipp>
 #include <soma/data/impl/bucketed_source.ipp>
 #include <soma/data/impl/idx.ipp>
+#include <soma/data/impl/image_maps.ipp>
 #include <soma/data/impl/indexed_source.ipp>
 #include <soma/data/impl/labels.ipp>
+#include <soma/data/impl/mapped_source.ipp>
 #include <soma/data/impl/order.ipp>
 #include <soma/data/impl/part.ipp>
 #include <soma/data/impl/point_source.ipp>

@@ -87,6 +87,11 @@ class CheckpointFolder final : public CheckpointStore {
 
   // The steps of all checkpoints, ascending. Error file.read.
   std::vector<std::uint64_t> steps() const;
+  SOMA_INLINE std::optional<std::uint64_t> newest() const override;
+
+  // Deletes all checkpoints, the best one and unfinished ones, but none that is ".damaged". Error
+  // file.write: one remains.
+  void clear();
 
  private:
   static constexpr std::string_view operation = "CheckpointFolder", prefix = "step-", best = "best";

@@ -6,7 +6,7 @@
 //    "gemm_weights": {"format": {"exponent_bits": 4, "mantissa_bits": 3, "bias": 11},
 //                     "scaling": {"policy": "current", "granularity": "32", "format": "e8m0"}},
 //    "accumulation": {"format": "bf16", "chunk": 4, "promote": 128},
-//    "narrow_edges": false, "loss_scaling": false}
+//    "narrow_edges": false, "loss_scaling": false, "stored": ["head", "encoder.*.output"]}
 //
 // Every entry is optional: missing entries come from the preset (fp32 if none is named). A role
 // that is present is complete in itself. docs/precision.md lists the words.
@@ -21,6 +21,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -73,6 +74,7 @@ class PrecisionReader {
   Json take(std::string_view name);
   void read(std::string_view name, bool& value);
   void read(std::string_view name, std::string& value);
+  void read(std::string_view name, std::vector<std::string>& values);
   template <class Integer>
   void read(std::string_view name, Integer& value, std::int64_t least, std::int64_t most) {
     if (!has(name)) return;

@@ -29,6 +29,10 @@ bool is_ignored(std::int64_t label);
 // Weights with which each class adds the same amount to the loss: a class with n of the N rows gets
 // N / (classes * n). A class without rows gets 0.
 std::vector<float> balanced_class_weights(std::span<const std::uint64_t> rows);
+// The same by the labels of all rows; ignored ones do not count. Error train.label: another number
+// than those of classes.
+std::vector<float> balanced_class_weights(std::span<const std::int64_t> labels,
+                                          std::size_t classes);
 
 // Error operator.value: a class without a weight, a weight that is negative or not finite, or all
 // weights 0.

@@ -24,7 +24,7 @@ inline LossReduction reduction_of(const data::Batch& batch) {
 
 }  // namespace detail
 
-// Trains a model by the mean squared error. The model is called with (tape, inputs) and returns
+// Trains a model by the mean squared error. The model is called as call_model() says and returns
 // numbers [sequences, outputs]. Labels of a batch: fp32 [sequences] or [sequences, outputs]. The
 // model may have describe(Record&), as a task has, and pieces(). Metrics: mse, mae, r2.
 template <class Model>
@@ -36,7 +36,7 @@ class RegressionTask final : public Task {
 
   const Parameters& parameters() const override { return parameters_; }
   Forward forward(Tape& tape, const data::Batch& batch) override {
-    return finish(tape, model_(tape, tape.constant(batch.inputs)), batch);
+    return finish(tape, call_model(model_, tape, batch), batch);
   }
   Pieces pieces() const override { return pieces_of(model_); }
   Forward finish(Tape& tape, const Var& y, const data::Batch& batch) override {
@@ -61,7 +61,7 @@ class RegressionTask final : public Task {
   std::size_t outputs_;
 };
 
-// Trains a model by binary cross entropy for each label. The model is called with (tape, inputs)
+// Trains a model by binary cross entropy for each label. The model is called as call_model() says
 // and returns logits [sequences, labels]. Labels of a batch: fp32 [sequences, labels], 0 or 1. The
 // model may have describe(Record&), as a task has, and pieces(). Metrics: micro_f1, macro_f1, f1_0
 // and so on.
@@ -74,7 +74,7 @@ class MultiLabelTask final : public Task {
 
   const Parameters& parameters() const override { return parameters_; }
   Forward forward(Tape& tape, const data::Batch& batch) override {
-    return finish(tape, model_(tape, tape.constant(batch.inputs)), batch);
+    return finish(tape, call_model(model_, tape, batch), batch);
   }
   Pieces pieces() const override { return pieces_of(model_); }
   Forward finish(Tape& tape, const Var& logits, const data::Batch& batch) override {

@@ -63,6 +63,16 @@ class Piece {
 
 using Pieces = std::vector<Piece>;
 
+// The result of a model for a batch. A model that can be called with (tape, batch), for the fields
+// of the batch, gets it; any other is called with (tape, inputs).
+template <class Model>
+Var call_model(const Model& model, Tape& tape, const data::Batch& batch) {
+  if constexpr (requires { model(tape, batch); })
+    return model(tape, batch);
+  else
+    return model(tape, tape.constant(batch.inputs));
+}
+
 }  // namespace SOMA_NAMESPACE::nn
 
 #ifndef SOMA_DISPATCH

@@ -19,6 +19,21 @@
 
 namespace SOMA_NAMESPACE {
 
+// A product of a model, and what its precision does with it.
+struct PrecisionProduct {
+  enum class Reason {
+    converted,  // operands are read in the formats of the gemm_ roles
+    edge,       // the first or last layer reads stored numbers (Precision::narrow_edges)
+    named,      // a name in Precision::stored
+    plain,      // the precision converts no operand of any product
+  };
+  std::string layer;
+  Reason reason = Reason::plain;
+  std::array<std::string, 3> formats;  // in which x, weight and gradient are read
+  bool stored_fp32 = true;             // x and weight
+};
+std::string_view to_string(PrecisionProduct::Reason reason);
+
 class PrecisionState final : public ProductFormats {
  public:
   // The roles of a product's operands, as precisions and states name them.
@@ -42,7 +57,13 @@ class PrecisionState final : public ProductFormats {
   DType activations() const;
 
   // A layer's formats are made on first use.
-  SOMA_INLINE LinearFormats* formats(std::string_view path, bool edge) override;
+  SOMA_INLINE LinearFormats* formats(const ProductPlace& place) override;
+
+  const Precision& precision() const { return precision_; }
+  // Notes products also where the precision converts none, which costs a look-up for each product.
+  void note_products(bool wanted) { notes_ = wanted; }
+  // The products that were multiplied so far, by the names of their layers.
+  std::vector<PrecisionProduct> products() const;
 
   // The role weight_gradients for matrices, else fp32. While a step gathers several backward
   // passes, their sums stay fp32.
@@ -84,6 +105,8 @@ class PrecisionState final : public ProductFormats {
       return role == 0 ? formats.x : role == 1 ? formats.weight : formats.gradient;
     }
     bool known = false;  // true: formats are set; a loaded layer waits for its first use
+    PrecisionProduct::Reason reason = PrecisionProduct::Reason::converted;
+    DType x = DType::fp32, weight = DType::fp32;  // as they are stored
     LinearFormats formats{};
     std::array<AmaxHistory, 3> histories;
     Statistics statistics{};
@@ -96,7 +119,8 @@ class PrecisionState final : public ProductFormats {
   static std::string name_of(std::string_view path, std::size_t role);
   Layer& add(std::string_view path);
 
-  void set_formats(Layer& layer, std::string_view path, bool edge);
+  void set_formats(Layer& layer, const ProductPlace& place);
+  PrecisionProduct::Reason reason_of(const ProductPlace& place) const;
   void point_to_statistics(Layer& layer);
   template <class Each>
   void for_each_history(const Each& each) {
@@ -109,12 +133,22 @@ class PrecisionState final : public ProductFormats {
   Context& context_;
   Precision precision_;
   std::uint64_t seed_;
-  bool plain_ = true, collects_ = false;
+  bool plain_ = true, collects_ = false, notes_ = false;
   bool part_ = false, gathers_ = false;
   bool began_ = false;  // true: all layers of a step are known, or come with a loaded state
   GlobalMaximum maximum_{};
   std::map<std::string, Layer, std::less<>> layers_{};
 };
+
+// The precision in one line, and a line for each product: the formats of its operands, and why.
+std::string to_string(const PrecisionState& state);
+
+// A line for the log after a step, and a warning if something does not work as it was asked for.
+// Both are empty if everything is fp32.
+struct PrecisionEffect {
+  std::string line, warning;
+};
+PrecisionEffect effect_of(const PrecisionState& state);
 
 }  // namespace SOMA_NAMESPACE
 

@@ -42,7 +42,8 @@ class Sequential {
  public:
   Sequential() = default;
 
-  // Appends a module, or a function of a tape and a variable. Its parameters are named
+  // Appends a module, or a function of a tape and a variable; the first one may take (tape, batch),
+  // for the fields of a batch. Its parameters are named
   // "<name>.<parameter>". Error state.duplicate_name.
   template <class Module>
   Sequential& add(std::string name, Module module) {
@@ -56,6 +57,8 @@ class Sequential {
   std::size_t size() const;
 
   Var operator()(Tape& tape, const Var& x) const;
+  // The first module gets the batch, as call_model() says.
+  Var operator()(Tape& tape, const data::Batch& batch) const;
   void collect(Collector& collector) const;
   // The first piece reads the inputs of the batch. `path`: the model's path in its task.
   Pieces pieces(std::string_view path = {}) const;
@@ -70,6 +73,7 @@ class Sequential {
     Step(std::string own_name, bool mixes) : name(std::move(own_name)), mixes_sequences(mixes) {}
     virtual ~Step() = default;
     virtual Var run(Tape& tape, const Var& x) const = 0;
+    virtual Var begin(Tape& tape, const data::Batch& batch) const = 0;
     virtual void collect(Collector& collector) const = 0;
     virtual void describe(Record& record) const = 0;
     std::string name;
@@ -93,7 +97,22 @@ class Sequential {
   struct Holder final : Step {
     Holder(std::string own_name, Module held)
         : Step(std::move(own_name), detail::mixes(held)), module(std::move(held)) {}
-    Var run(Tape& tape, const Var& x) const override { return module(tape, x); }
+    Var run(Tape& tape, const Var& x) const override {
+      if constexpr (requires { module(tape, x); })
+        return module(tape, x);
+      else
+        fail(error_id::operator_value, "Sequential", soma::quoted(name), "called with a variable",
+             "the first place: it takes a batch");
+    }
+    Var begin(Tape& tape, const data::Batch& batch) const override {
+      // A function with `auto` would be tried with a batch, too.
+      if constexpr (
+          requires(Collector & collector) { module.collect(collector); } ||
+          !requires(const Var& x) { module(tape, x); })
+        return call_model(module, tape, batch);
+      else
+        return module(tape, tape.constant(batch.inputs));
+    }
     void collect(Collector& collector) const override {
       if constexpr (requires { module.collect(collector); }) module.collect(collector);
     }

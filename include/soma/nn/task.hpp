@@ -88,8 +88,8 @@ Pieces pieces_of(const Model& model) {
     return {};
 }
 
-// Trains a model by cross entropy, optionally with class weights. The model is called with (tape,
-// inputs) and returns logits. It may have describe(Record&), as a task has, and pieces().
+// Trains a model by cross entropy, optionally with class weights. The model is called as
+// call_model() says and returns logits. It may have describe(Record&), as a task has, and pieces().
 template <class Model>
 class ClassificationTask final : public Task {
  public:
@@ -109,7 +109,7 @@ class ClassificationTask final : public Task {
   std::size_t classes() const override { return classes_; }
   Forward forward(Tape& tape, const data::Batch& batch) override {
     check_labels("ClassificationTask", batch, classes_);
-    return loss(tape, model_(tape, tape.constant(batch.inputs)), batch);
+    return loss(tape, call_model(model_, tape, batch), batch);
   }
   Pieces pieces() const override { return pieces_of(model_); }
   Forward finish(Tape& tape, const Var& logits, const data::Batch& batch) override {

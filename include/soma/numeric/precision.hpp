@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace SOMA_NAMESPACE {
 
@@ -29,6 +30,9 @@ struct Precision {
   Quantizer reduction{};      // gradients as ranks exchange them
   bool narrow_edges = false;  // the first and last layers read converted operands too
   bool loss_scaling = false;  // dynamic (optim/loss_scaler.hpp)
+  // Layers whose products read stored numbers, beside the edges: paths in the model, in which `*`
+  // stands for any characters ("head", "encoder.*.output").
+  std::vector<std::string> stored{};
 
   friend bool operator==(const Precision&, const Precision&) = default;
 

@@ -62,15 +62,20 @@ struct LinearFormats {
   Converted forward{}, backward{};  // with groups along the inputs, and along the outputs
 };
 
+// A product that asks for its formats.
+struct ProductPlace {
+  std::string_view layer;  // its path in the model
+  bool edge = false;  // the first and the last layer of a model, which most recipes leave alone
+  DType x = DType::fp32, weight = DType::fp32;  // as they are stored
+};
+
 class ProductFormats {
  public:
   virtual ~ProductFormats() = default;
   ProductFormats(const ProductFormats&) = delete;
   ProductFormats& operator=(const ProductFormats&) = delete;
-  // The formats of the layer at that path of the model; nullptr: the layer multiplies stored
-  // numbers. `edge`: true for the first and the last layer of a model, which most recipes do not
-  // convert.
-  virtual LinearFormats* formats(std::string_view layer, bool edge) = 0;
+  // nullptr: the layer multiplies stored numbers.
+  virtual LinearFormats* formats(const ProductPlace& place) = 0;
   // The type in which the complete gradient of a parameter of that shape is stored: sums over
   // shards, uses, micro-batches, ranks and the batches of a step are fp32, and are rounded once.
   virtual DType gradient_type(const Shape& /*parameter*/) const { return DType::fp32; }

@@ -16,6 +16,8 @@ namespace SOMA_NAMESPACE::optim {
 struct LossScalerOptions {
   float initial = 65536, smallest = 1, largest = 16777216;  // powers of two, 2^-126 to 2^126
   std::uint32_t growth_interval = 2000;                     // at least 1
+
+  static LossScalerOptions fixed(float scale);
 };
 void fields(FieldVisitor& visitor, LossScalerOptions& options);
 

@@ -78,6 +78,9 @@ class CheckpointStore {
   // Loads the newest complete checkpoint; returns false if there is none. Its tensors may be
   // read-only.
   virtual bool load_latest(Context& context, Checkpoint& checkpoint) = 0;
+  // The step of the newest checkpoint; none: the store is empty, or cannot say. A run that does not
+  // resume begins only if there is none: checkpoints of two runs would mix.
+  virtual std::optional<std::uint64_t> newest() const { return std::nullopt; }
 
   // The checkpoint with the best evaluation so far, beside the others: a new one replaces it.
   virtual void save_best(const Checkpoint& checkpoint) = 0;

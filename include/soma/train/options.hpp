@@ -2,6 +2,7 @@
 // TrainerOptions: all options of a training run.
 
 #include <soma/numeric/precision.hpp>
+#include <soma/optim/loss_scaler.hpp>
 #include <soma/optim/optimizer.hpp>
 #include <soma/optim/schedule.hpp>
 #include <soma/state/checkpoint.hpp>
@@ -42,7 +43,10 @@ struct TrainerOptions {
   bool decay_all = false;                // biases and norms as well
   double clip = 1;                       // largest norm of all gradients; 0: any
   std::uint64_t seed = 0;                // for dropout, the order of the data, stochastic rounding
-  Precision precision{};
+  Precision precision = Precision::fp32();
+  // Not set: as the precision says (Precision::loss_scaling), with a scale that begins at 65536.
+  // LossScalerOptions::fixed() is a scale that never changes. Errors as of LossScaler.
+  std::optional<optim::LossScalerOptions> loss_scaling{};
   NonFinite non_finite = NonFinite::stop;
 
   std::uint64_t evaluate_every = 0;  // steps; 0: after each epoch
@@ -56,6 +60,7 @@ struct TrainerOptions {
   std::uint64_t patience = 0;
   bool keep_best = false;  // ends with the weights that evaluated best
 
+  // A run that does not resume wants an empty one (checkpoint.step).
   CheckpointStore* checkpoints = nullptr;
   std::uint64_t checkpoint_every = 0;  // steps; 0: at the end and when stopped
   bool resume = false;  // from the newest checkpoint; from the beginning where there is none

@@ -94,6 +94,8 @@ class TrainerBase {
   void take_step(const StepSums& sums, const data::BatchSource& batches, std::uint64_t epoch,
                  std::int64_t start, Report& report, const StopFlag* stop);
   StepInfo step(const StepSums& sums);
+  void say_precision();
+  bool scales_loss() const;
   bool evaluates_after(const data::BatchSource& batches, std::uint64_t epoch, bool stepped) const;
   AfterStep after_step(bool stepped, bool cut, const StopFlag* stop);
   void end_run(const data::BatchSource& batches, data::BatchSource* validation, Report& report,
@@ -111,7 +113,7 @@ class TrainerBase {
   Checkpoint checkpoint_of(const data::BatchSource& batches);
   void be_patient(const StopFlag* stop);
   void save(const data::BatchSource& batches, const StopFlag* stop);
-  void save_alone(const data::BatchSource& batches, const std::exception& reason) noexcept;
+  void save_alone(const data::BatchSource& batches, const Error& reason) noexcept;
   void resume(data::BatchSource& batches);
   void load(const Checkpoint& checkpoint, data::BatchSource& batches);
 
@@ -128,11 +130,12 @@ class TrainerBase {
   StepGradients* gradients_ = nullptr;
   bool has_store_ = false;    // rank 0 has one
   std::string validation_{};  // the validation rows, for checkpoints
-  optim::LossScaler scaler_{};
+  optim::LossScaler scaler_;
   Progress progress_{};
   BestWeights best_{};
   // The seconds that other ranks have to answer after a stop request.
   double patience_seconds_ = 0;
+  bool precision_is_new_ = true;  // the log has not said what it does
   bool between_steps_ = false;    // true: the parts of a checkpoint belong to the same step
   std::uint64_t saved_at_ = 0;    // step of the newest checkpoint of this call
   std::exception_ptr failure_{};  // thrown by a callback

@@ -17,6 +17,10 @@ for header in models text testing; do
   fi
 done
 run "$CXX" -std=c++20 -O0 -fno-exceptions "${strict[@]}" -I "$include" -fsyntax-only unit.cpp
+# Exceptions without run-time type information.
+for standard in c++20 c++23; do
+  run "$CXX" -std=$standard -O0 -fno-rtti "${strict[@]}" -I "$include" -fsyntax-only unit.cpp
+done
 
 # ends_with <code> <text> <flags>...: the program that makes an error ends so, and says so.
 ends_with() {

@@ -230,3 +230,84 @@ TEST_CASE("a split is a function of count and seed, of the size that was asked f
     CHECK(id_of([&] { data::split_rows(10, share, 0); }) == "data.split");
   CHECK(id_of([] { data::split_rows(1, 0.5, 0); }) == "data.split");
 }
+
+namespace {
+
+constexpr std::string_view series =
+    "series,day,place,wind,state\n"
+    "a,1,north,3,calm\n"
+    "a,2,south,5,storm\n"
+    "b,1,,7,calm\n"
+    "b,2,east,9,calm\n"
+    "b,3,north,1,storm\n"
+    "a,1,south,2,calm\n";
+
+}  // namespace
+
+TEST_CASE("categories are ids of one table, and a target of categories gives classes", "[unit]") {
+  auto context = make_context();
+  const Table table = read_table_text(series);
+  const TableEncoder encoder =
+      TableEncoder::fit(table, "state", first_rows(3), {.left_out = {"series"}, .codes = true});
+  CHECK(encoder.classes() == std::vector<std::string>{"calm", "storm"});
+  CHECK(encoder.width() == 2);      // day and wind
+  CHECK(encoder.code_rows() == 3);  // unknown, north, south
+  const std::vector<std::uint32_t> rows = first_rows(6);
+  const Tensor codes = encoder.codes(context, table, rows);
+  REQUIRE(codes.shape() == Shape{6, 1});
+  const std::vector<std::int32_t> ids(codes.span<std::int32_t>().begin(),
+                                      codes.span<std::int32_t>().end());
+  CHECK(ids == std::vector<std::int32_t>{1, 2, 0, 0, 1, 2});
+  CHECK(encoder.encode(context, table, rows).shape() == Shape{6, 2});
+  const Tensor states = encoder.targets(context, table, rows);
+  REQUIRE(states.dtype() == DType::int64);
+  CHECK(states.span<std::int64_t>()[4] == 1);
+  CHECK(states.span<std::int64_t>()[5] == 0);
+  CHECK(TableEncoder::from_json(encoder.to_json(), "test") == encoder);
+  CHECK(TableEncoder::from_json(encoder.to_json(), "test").code_rows() == 3);
+  // Ids of two columns do not meet.
+  const TableEncoder both = TableEncoder::fit(table, "wind", rows, {.codes = true});
+  const Tensor three = both.codes(context, table, rows);
+  REQUIRE(three.shape() == Shape{6, 3});
+  CHECK(three.span<std::int32_t>()[0] == 1);      // series: 0 to 2
+  CHECK(three.span<std::int32_t>()[1] == 3 + 2);  // place: 3 to 6; north behind east
+  CHECK(three.span<std::int32_t>()[2] == 7 + 1);  // state: 7 to 9
+  CHECK(both.code_rows() == 10);
+}
+
+TEST_CASE("what an encoder cannot give is refused", "[unit]") {
+  auto context = make_context();
+  const Table table = read_table_text(series);
+  const std::vector<std::uint32_t> calm{0, 2, 3}, rows = first_rows(6);
+  const TableEncoder encoder = TableEncoder::fit(table, "state", calm);
+  CHECK(message_of([&] { encoder.targets(context, table, rows); }) ==
+        "TableEncoder::targets: target \"state\" in row 2 of \"" + table.source +
+            "\" is \"storm\", wanted a class that a fitted row has [table.cell]");
+  CHECK(id_of([&] { encoder.codes(context, table, rows); }) == "table.column");
+  CHECK(id_of([&] { TableEncoder::fit(table, "state", calm, {.left_out = {"nobody"}}); }) ==
+        "table.column");
+  const std::string json = encoder.to_json();
+  REQUIRE(json.find("\"version\": 2") != std::string::npos);
+  std::string first = json;
+  first.replace(first.find("\"version\": 2"), 12, "\"version\": 1");
+  CHECK(id_of([&] { TableEncoder::from_json(first, "test"); }) == "table.json");
+  CHECK(TableEncoder::fit(table, "wind", rows).to_json().find("\"version\": 1") !=
+        std::string::npos);
+}
+
+TEST_CASE("neighbouring rows of one cell are a sequence", "[unit]") {
+  const Table table = read_table_text(series);
+  const text::RowGroups groups(table, "series");
+  CHECK(groups.lengths == std::vector<std::size_t>{2, 3, 1});
+  CHECK(groups.first_rows == std::vector<std::uint32_t>{0, 2, 5});
+  CHECK(groups.rows == first_rows(6));
+  CHECK(groups.groups == std::vector<std::int64_t>{0, 0, 1, 1, 1, 2});
+  const std::vector<std::uint32_t> some{5, 0, 1, 4};
+  const text::RowGroups chosen(table, "series", some);
+  CHECK(chosen.lengths == std::vector<std::size_t>{3, 1});
+  CHECK(chosen.first_rows == std::vector<std::uint32_t>{5, 4});
+  CHECK(text::RowGroups(table, "day").lengths.size() == 6);
+  CHECK(message_of([&] { text::RowGroups(table, "place"); }) ==
+        "RowGroups: column \"place\" in row 3 of \"" + table.source +
+            "\" is missing, wanted a cell [table.cell]");
+}

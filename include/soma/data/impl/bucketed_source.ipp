@@ -97,6 +97,8 @@ SOMA_INLINE void BucketedSource::pad(Batch& batch) const {
       context_, padded, {.ordinals = ordinals, .shards = given.shards(), .used = used});
   batch.inputs.rows = spread(batch.inputs.rows, given, sequences);
   if (batch.types.defined()) batch.types = spread(batch.types, given, sequences);
+  for (Field& field : batch.fields)
+    if (field.by_rows) field.values = spread(field.values, given, sequences);
   batch.inputs.sequences = std::move(sequences);
 }
 

@@ -26,6 +26,10 @@ SOMA_INLINE Batch part_of(Context& context, const Batch& batch, std::size_t firs
   if (batch.labels.defined())
     part.labels = batch.labels.slice(0, whole.sequence_bounds()[first],
                                      whole.sequence_bounds()[first + count]);
+  for (Field& field : part.fields)
+    field.values = field.by_rows ? field.values.slice(0, row, end)
+                                 : field.values.slice(0, whole.sequence_bounds()[first],
+                                                      whole.sequence_bounds()[first + count]);
   part.whole_label_lists = batch.part ? batch.whole_label_lists : batch.label_lists;
   if (batch.label_lists.defined())
     part.label_lists = batch.label_lists.part(context, whole.sequence_bounds()[first],

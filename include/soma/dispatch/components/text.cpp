@@ -20,4 +20,5 @@
 #include <soma/text/rows/impl/label_cells.ipp>
 #include <soma/text/rows/impl/label_counter.ipp>
 #include <soma/text/tables/impl/read_table.ipp>
+#include <soma/text/tables/impl/row_groups.ipp>
 #include <soma/text/tables/impl/table_encoder.ipp>

@@ -175,6 +175,26 @@ SOMA_INLINE void CheckpointFolder::name_foreign(Context& context) const {
                                        " is no checkpoint, in spite of its name; it is left alone");
 }
 
+SOMA_INLINE std::optional<std::uint64_t> CheckpointFolder::newest() const {
+  const std::vector<std::uint64_t> all = steps();
+  return all.empty() ? std::nullopt : std::optional(all.back());
+}
+
+SOMA_INLINE void CheckpointFolder::clear() {
+  drop_parts();
+  remove_partial();
+  std::vector<std::string> folders;
+  for (const std::uint64_t step : steps()) folders.push_back(folder_of(step));
+  if (has_best()) folders.push_back(best_folder());
+  for (const std::string& folder : folders) {
+    detail::remove_folder(folder);
+    std::error_code problem;
+    if (std::filesystem::exists(folder, problem))
+      fail(error_id::file_write, "CheckpointFolder::clear", "folder",
+           soma::quoted(folder) + ", which remains", "a folder that can be deleted");
+  }
+}
+
 SOMA_INLINE std::string CheckpointFolder::best_folder() const {
   return path_ + "/" + std::string(best);
 }

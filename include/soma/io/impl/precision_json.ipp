@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace SOMA_NAMESPACE::detail {
 
@@ -55,6 +56,16 @@ SOMA_INLINE void PrecisionReader::read(std::string_view name, std::string& value
   const Json given = take(name);
   if (!given.is_string()) refuse(joined(name), given, "a text");
   value = given.get<std::string>();
+}
+
+SOMA_INLINE void PrecisionReader::read(std::string_view name, std::vector<std::string>& values) {
+  if (!has(name)) return;
+  const Json given = take(name);
+  values.clear();
+  for (const Json& value : given.is_array() ? given : Json::array({nullptr})) {
+    if (!value.is_string()) refuse(joined(name), given, "a list of texts");
+    values.push_back(value.get<std::string>());
+  }
 }
 
 SOMA_INLINE void PrecisionReader::finish() const {
@@ -143,6 +154,7 @@ SOMA_INLINE Precision precision_from_json(std::string_view text) {
   }
   reader.read("narrow_edges", precision.narrow_edges);
   reader.read("loss_scaling", precision.loss_scaling);
+  reader.read("stored", precision.stored);
   reader.finish();
   if (!name.empty())
     precision.name = name;
@@ -201,6 +213,7 @@ SOMA_INLINE std::string to_json(const Precision& precision) {
                            {"promote", precision.accumulation.promote}};
   value["narrow_edges"] = precision.narrow_edges;
   value["loss_scaling"] = precision.loss_scaling;
+  if (!precision.stored.empty()) value["stored"] = precision.stored;
   return value.dump(2, ' ', false, detail::PrecisionReader::Json::error_handler_t::replace);
 }
 

@@ -29,6 +29,19 @@ SOMA_INLINE bool is_ignored(std::int64_t label) {
   return label == CrossEntropySetting{}.ignore_index;
 }
 
+SOMA_INLINE std::vector<float> balanced_class_weights(std::span<const std::int64_t> labels,
+                                                      std::size_t classes) {
+  std::vector<std::uint64_t> rows(classes);
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    if (is_ignored(labels[i])) continue;
+    if (labels[i] < 0 || static_cast<std::uint64_t>(labels[i]) >= classes)
+      fail(error_id::train_label, "balanced_class_weights", "label " + std::to_string(i),
+           std::to_string(labels[i]), "0 to below " + std::to_string(classes));
+    ++rows[static_cast<std::size_t>(labels[i])];
+  }
+  return balanced_class_weights(rows);
+}
+
 SOMA_INLINE std::vector<float> balanced_class_weights(std::span<const std::uint64_t> rows) {
   double all = 0;
   for (const std::uint64_t count : rows) all += static_cast<double>(count);

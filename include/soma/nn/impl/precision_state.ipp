@@ -9,6 +9,7 @@
 #include <soma/ops/records.hpp>
 #include <soma/state/state_dict.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +18,21 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+namespace SOMA_NAMESPACE::detail {
+
+// True if the pattern names the layer: `*` stands for any characters.
+SOMA_INLINE bool names(std::string_view pattern, std::string_view layer) {
+  const std::size_t star = pattern.find('*');
+  if (star == pattern.npos) return pattern == layer;
+  if (!layer.starts_with(pattern.substr(0, star))) return false;
+  const std::string_view rest = pattern.substr(star + 1);
+  for (std::size_t i = star; i <= layer.size(); ++i)
+    if (names(rest, layer.substr(i))) return true;
+  return false;
+}
+
+}  // namespace SOMA_NAMESPACE::detail
 
 namespace SOMA_NAMESPACE {
 
@@ -43,13 +59,33 @@ SOMA_INLINE DType PrecisionState::activations() const {
   return find_dtype(precision_.activations.format);
 }
 
-SOMA_INLINE LinearFormats* PrecisionState::formats(std::string_view path, bool edge) {
+SOMA_INLINE LinearFormats* PrecisionState::formats(const ProductPlace& place) {
+  if (plain_ && !notes_) return nullptr;
+  const auto found = layers_.find(place.layer);
+  Layer& layer = found != layers_.end() ? found->second : add(place.layer);
+  if (!layer.known) set_formats(layer, place);
+  layer.x = place.x;
+  layer.weight = place.weight;
   if (plain_) return nullptr;
-  const auto found = layers_.find(path);
-  Layer& layer = found != layers_.end() ? found->second : add(path);
-  if (!layer.known) set_formats(layer, path, edge);
   layer.formats.product = context_.built_in().quantized_linear;
   return &layer.formats;
+}
+
+SOMA_INLINE std::vector<PrecisionProduct> PrecisionState::products() const {
+  std::vector<PrecisionProduct> result;
+  for (const auto& [path, layer] : layers_) {
+    if (!layer.known) continue;
+    PrecisionProduct product{.layer = path, .reason = layer.reason, .formats = {}};
+    const std::array stored{layer.x, layer.weight, layer.x};
+    for (std::size_t i = 0; i < roles.size(); ++i) {
+      const bool read = layer.reason == PrecisionProduct::Reason::converted &&
+                        quantizer(i).format != formats::fp32;
+      product.formats[i] = read ? to_string(quantizer(i)) : std::string(to_string(stored[i]));
+    }
+    product.stored_fp32 = layer.x == DType::fp32 && layer.weight == DType::fp32;
+    result.push_back(std::move(product));
+  }
+  return result;
 }
 
 SOMA_INLINE DType PrecisionState::gradient_type(const Shape& parameter) const {
@@ -149,6 +185,7 @@ SOMA_INLINE void PrecisionState::collect_statistics(bool wanted) {
 SOMA_INLINE auto PrecisionState::statistics() const
     -> std::vector<std::pair<std::string, Statistics>> {
   std::vector<std::pair<std::string, Statistics>> result;
+  if (plain_) return result;
   for (const auto& [path, layer] : layers_) result.emplace_back(path, layer.statistics);
   return result;
 }
@@ -176,10 +213,21 @@ SOMA_INLINE auto PrecisionState::add(std::string_view path) -> Layer& {
   return layers_.try_emplace(std::string(path), precision_).first->second;
 }
 
-SOMA_INLINE void PrecisionState::set_formats(Layer& layer, std::string_view path, bool edge) {
+SOMA_INLINE auto PrecisionState::reason_of(const ProductPlace& place) const
+    -> PrecisionProduct::Reason {
+  if (plain_) return PrecisionProduct::Reason::plain;
+  for (const std::string& pattern : precision_.stored)
+    if (detail::names(pattern, place.layer)) return PrecisionProduct::Reason::named;
+  return place.edge && !precision_.narrow_edges ? PrecisionProduct::Reason::edge
+                                                : PrecisionProduct::Reason::converted;
+}
+
+SOMA_INLINE void PrecisionState::set_formats(Layer& layer, const ProductPlace& place) {
+  const std::string_view path = place.layer;
   layer.known = true;
+  layer.reason = reason_of(place);
   LinearFormats& formats = layer.formats;
-  if (!edge || precision_.narrow_edges) {
+  if (layer.reason == PrecisionProduct::Reason::converted) {
     for (std::size_t i = 0; i < roles.size(); ++i) {
       LinearOperand& operand = layer.operand(i);
       operand.quantizer = quantizer(i);
@@ -197,6 +245,67 @@ SOMA_INLINE void PrecisionState::set_formats(Layer& layer, std::string_view path
 SOMA_INLINE void PrecisionState::point_to_statistics(Layer& layer) {
   for (std::size_t i = 0; i < roles.size(); ++i)
     layer.operand(i).statistics = collects_ ? &layer.statistics[i] : nullptr;
+}
+
+SOMA_INLINE std::string_view to_string(PrecisionProduct::Reason reason) {
+  switch (reason) {
+    case PrecisionProduct::Reason::converted:
+      return "converted";
+    case PrecisionProduct::Reason::edge:
+      return "edge";
+    case PrecisionProduct::Reason::named:
+      return "named in `stored`";
+    default:
+      return "as stored";
+  }
+}
+
+SOMA_INLINE std::string to_string(const PrecisionState& state) {
+  std::string text = to_string(state.precision());
+  for (const PrecisionProduct& product : state.products()) {
+    text.append("\n  ").append(product.layer).append(": x ").append(product.formats[0]);
+    text.append("; weight ").append(product.formats[1]);
+    text.append("; gradient ").append(product.formats[2]);
+    text.append(" (").append(to_string(product.reason)).append(")");
+  }
+  return text;
+}
+
+SOMA_INLINE PrecisionEffect effect_of(const PrecisionState& state) {
+  const Precision& precision = state.precision();
+  Precision nothing;
+  nothing.name = precision.name;
+  if (precision == nothing) return {};
+  const std::vector<PrecisionProduct> products = state.products();
+  std::size_t converted = 0, edges = 0, named = 0;
+  bool fp32 = true;
+  for (const PrecisionProduct& product : products) {
+    converted += product.reason == PrecisionProduct::Reason::converted ? 1u : 0u;
+    edges += product.reason == PrecisionProduct::Reason::edge ? 1u : 0u;
+    named += product.reason == PrecisionProduct::Reason::named ? 1u : 0u;
+    fp32 = fp32 && product.stored_fp32;
+  }
+  PrecisionEffect effect;
+  const std::string all = std::to_string(products.size()) + " products";
+  effect.line = "precision " + precision.name + ": " + std::to_string(converted) + " of " + all +
+                " read converted operands, " + std::to_string(edges) + " are edges, " +
+                std::to_string(named) + " are named in `stored`";
+  for (const std::string& pattern : precision.stored) {
+    const bool found = std::any_of(
+        products.begin(), products.end(),
+        [&](const PrecisionProduct& product) { return detail::names(pattern, product.layer); });
+    if (!found)
+      effect.warning = "precision " + precision.name + ": no product has the name " +
+                       quoted(pattern) + " of `stored`";
+  }
+  const auto in_fp32 = [](const Quantizer& role) { return role.format == formats::fp32; };
+  if (!products.empty() && converted == 0 && fp32 && in_fp32(precision.weights) &&
+      in_fp32(precision.weight_gradients) && in_fp32(precision.moments))
+    effect.warning = "precision " + precision.name + " has no effect: of " + all + " " +
+                     std::to_string(edges) +
+                     " are edges, none reads converted operands, and all store fp32 "
+                     "(Precision::narrow_edges converts edges)";
+  return effect;
 }
 
 }  // namespace SOMA_NAMESPACE

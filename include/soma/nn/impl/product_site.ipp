@@ -18,8 +18,9 @@ SOMA_INLINE std::string_view ProductSite::path() const { return path_.view(); }
 SOMA_INLINE Var linear_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
                           const Var& bias, const LinearSetting& setting, const Var& residual) {
   ProductFormats* known = tape.options().precision;
-  LinearFormats* formats =
-      known == nullptr || !site.defined() ? nullptr : known->formats(site.path(), site.edge());
+  LinearFormats* formats = nullptr;
+  if (known != nullptr && site.defined())
+    formats = known->formats({site.path(), site.edge(), x.value().dtype(), weight.value().dtype()});
   if (formats == nullptr) return linear(tape, x, weight, bias, setting, residual);
   return tape.apply(*formats->product,
                     QuantizedLinearSetting{.activation = setting.activation,

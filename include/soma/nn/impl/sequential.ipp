@@ -51,6 +51,13 @@ SOMA_INLINE Var Sequential::operator()(Tape& tape, const Var& x) const {
   return y;
 }
 
+SOMA_INLINE Var Sequential::operator()(Tape& tape, const data::Batch& batch) const {
+  if (steps_.empty()) return tape.constant(batch.inputs);
+  Var y = steps_[0]->begin(tape, batch);
+  for (std::size_t i = 1; i < steps_.size(); ++i) y = steps_[i]->run(tape, y);
+  return y;
+}
+
 SOMA_INLINE void Sequential::collect(Collector& collector) const {
   for (const StepUse& step : steps_) collector.part(step->name, *step);
 }
@@ -65,7 +72,7 @@ SOMA_INLINE Pieces Sequential::pieces(std::string_view path) const {
     list.emplace_back(
         step->name, std::move(own),
         [step, first](Tape& tape, const Var& x, const data::Batch& batch) {
-          return step->run(tape, first ? tape.constant(batch.inputs) : x);
+          return first ? step->begin(tape, batch) : step->run(tape, x);
         },
         step->mixes_sequences);
   }

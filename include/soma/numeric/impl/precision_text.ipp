@@ -52,6 +52,7 @@ SOMA_INLINE std::string to_string(const Precision& precision) {
   if (!precision.accumulation.plain()) add("accumulation", to_string(precision.accumulation));
   if (precision.narrow_edges) add("edges", "narrow");
   if (precision.loss_scaling) add("loss", "scaled");
+  for (const std::string& layer : precision.stored) add("stored", layer);
   return text;
 }
 
@@ -95,6 +96,9 @@ SOMA_INLINE const Precision& validate(const Precision& precision, std::string_vi
       refuse(role, "rounding", to_string(rounding.mode),
              "nearest_even (others are for weights, moments, reduction and the gemm_ roles)");
   });
+  for (const std::string& layer : precision.stored)
+    if (layer.empty())
+      refuse("stored", "name", "an empty one", "the path of a layer, or a pattern");
   const Accumulation& accumulation = precision.accumulation;
   check_format("accumulation", accumulation.format);
   constexpr std::size_t most = std::size_t{1} << 32;

@@ -18,6 +18,10 @@ SOMA_INLINE void fields(FieldVisitor& visitor, LossScalerOptions& options) {
   visitor.option("growth_interval", options.growth_interval, NumberRange::at_least(1));
 }
 
+SOMA_INLINE LossScalerOptions LossScalerOptions::fixed(float scale) {
+  return {.initial = scale, .smallest = scale, .largest = scale};
+}
+
 SOMA_INLINE LossScaler::LossScaler(const LossScalerOptions& options)
     : options_(options), scale_(options.initial) {
   check_ranges("LossScaler", options);

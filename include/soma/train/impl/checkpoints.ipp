@@ -72,10 +72,9 @@ SOMA_INLINE void TrainerBase::save(const data::BatchSource& batches, const StopF
 // the whole state, unless ranks share the optimizer's states or have a stage each. The error that
 // ended the run stays the one that is reported.
 SOMA_INLINE void TrainerBase::save_alone(const data::BatchSource& batches,
-                                         const std::exception& reason) noexcept {
-  const auto* known = dynamic_cast<const Error*>(&reason);
-  if (known == nullptr || known->id() != error_id::stopped || !between_steps_ || !has_store_ ||
-      !ranks_->first() || ranks_->saves_parts() || saved_at_ == progress_.step)
+                                         const Error& reason) noexcept {
+  if (reason.id() != error_id::stopped || !between_steps_ || !has_store_ || !ranks_->first() ||
+      ranks_->saves_parts() || saved_at_ == progress_.step)
     return;
   try {
     options_.checkpoints->save(progress_.step, checkpoint_of(batches));

@@ -48,6 +48,13 @@ SOMA_INLINE Record identity_of(const Context& context, const nn::Task& task,
   record.set("clip", options.clip);
   record.set("seed", options.seed);
   record.set("precision", to_string(options.precision));
+  if (options.loss_scaling) {
+    record.set("loss_scaling.initial", double{options.loss_scaling->initial});
+    record.set("loss_scaling.smallest", double{options.loss_scaling->smallest});
+    record.set("loss_scaling.largest", double{options.loss_scaling->largest});
+    record.set("loss_scaling.growth_interval",
+               std::uint64_t{options.loss_scaling->growth_interval});
+  }
   optimizer.describe(record);
   return record;
 }

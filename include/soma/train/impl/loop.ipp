@@ -42,7 +42,7 @@ namespace SOMA_NAMESPACE::train {
 SOMA_INLINE StepInfo TrainerBase::step(const StepSums& sums) {
   constexpr std::uint64_t most_skips = 25;
   const FloatEnvironment environment;
-  const bool scaled = options_.precision.loss_scaling;
+  const bool scaled = scales_loss();
   // If no loss counts, for example because all labels are ignored, loss and gradients are zero;
   // decay and moments of the optimizer continue.
   const double losses = sums.losses == 0 ? 1 : sums.losses;
@@ -120,12 +120,27 @@ SOMA_INLINE bool TrainerBase::steps_remain() const {
   return progress_.steps == 0 || progress_.step < progress_.steps;
 }
 
+SOMA_INLINE bool TrainerBase::scales_loss() const {
+  return options_.precision.loss_scaling || options_.loss_scaling;
+}
+
+// After the first step of a run all products are known. A stage of a pipeline knows its own only.
+SOMA_INLINE void TrainerBase::say_precision() {
+  if (!std::exchange(precision_is_new_, false)) return;
+  precision_.note_products(false);
+  if (!ranks_->first() || parameters().size() != gradients_->model_parameters().size()) return;
+  const PrecisionEffect effect = effect_of(precision_);
+  if (!effect.line.empty()) context_.log(LogLevel::info, "Trainer: " + effect.line);
+  if (!effect.warning.empty()) context_.log(LogLevel::warning, "Trainer: " + effect.warning);
+}
+
 // The step with these gradients, and its report to the callbacks. `start`: when reading began.
 SOMA_INLINE void TrainerBase::take_step(const StepSums& sums, const data::BatchSource& batches,
                                         std::uint64_t epoch, std::int64_t start, Report& report,
                                         const StopFlag* stop) {
   between_steps_ = false;
   StepInfo info = step(sums);
+  say_precision();
   if (options_.same_graphs) ranks_->compare_graphs();
   progress_.position = batches.position();
   between_steps_ = true;
@@ -243,11 +258,11 @@ SOMA_INLINE Report TrainerBase::train(data::BatchSource& batches, data::BatchSou
 
     const std::int64_t step_start = monotonic_nanoseconds();
     if (options_.same_graphs) ranks_->note_graphs();
-    const StepSums sums = gradients_->run(
-        source, {.step = progress_.step,
-                 .first_batch = progress_.batches,
-                 .batches = options_.accumulate,
-                 .loss_scale = options_.precision.loss_scaling ? scaler_.scale() : 1});
+    const StepSums sums =
+        gradients_->run(source, {.step = progress_.step,
+                                 .first_batch = progress_.batches,
+                                 .batches = options_.accumulate,
+                                 .loss_scale = scales_loss() ? scaler_.scale() : 1});
     if (source.cut()) {  // the step was not made
       report.interrupted = true;
       break;
@@ -290,8 +305,12 @@ SOMA_INLINE Report TrainerBase::fit(data::BatchSource& batches, data::BatchSourc
 #if SOMA_HAS_EXCEPTIONS
   try {
     return train(batches, validation, stop);
-  } catch (const std::exception& error) {
+  } catch (const Error& error) {
     save_alone(batches, error);
+    ranks_->give_up_after(nullptr, 0);
+    ranks_->abort(error.what());
+    throw;
+  } catch (const std::exception& error) {
     ranks_->give_up_after(nullptr, 0);
     ranks_->abort(error.what());
     throw;

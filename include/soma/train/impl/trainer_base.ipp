@@ -52,7 +52,8 @@ SOMA_INLINE TrainerBase::TrainerBase(Context& context, nn::Task& task,
       task_(task),
       options_(options),
       schedule_(schedule_of(task, options)),
-      precision_(context, options.precision, options.seed) {
+      precision_(context, options.precision, options.seed),
+      scaler_(options.loss_scaling.value_or(optim::LossScalerOptions{})) {
   make_parts(context, task, options_, precision_, ranks_, own_gradients_);
   check_options(task, options, ranks_->first());
   ranks_->check(task, options.optimizer);
@@ -156,9 +157,16 @@ SOMA_INLINE void TrainerBase::begin(data::BatchSource& batches,
   gradients_->begin(batches);
   has_store_ = ranks_->from_first(options_.checkpoints != nullptr);
   if (has_store_ && ranks_->saves_parts()) ranks_->check_store(options_.checkpoints);
+  if (has_store_ && !options_.resume && ranks_->first())
+    if (const std::optional<std::uint64_t> newest = options_.checkpoints->newest())
+      fail(error_id::checkpoint_step, "Trainer::fit", "checkpoints",
+           "a store whose newest is step " + std::to_string(*newest),
+           "an empty one: set resume, or call CheckpointFolder::clear()");
   best_.begin(options_.checkpoints, has_store_);
   if (has_store_) validation_ = content_of(validation);
   batches.seek({});
+  precision_is_new_ = true;
+  precision_.note_products(true);
   if (options_.resume) resume(batches);
   saved_at_ = progress_.step;
   // Some sources need a pass over the data for this: an urgent checkpoint cannot wait for it.

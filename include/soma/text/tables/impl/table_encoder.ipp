@@ -26,24 +26,25 @@ SOMA_INLINE std::size_t TableEncoder::Column::width() const {
 }
 
 SOMA_INLINE TableEncoder TableEncoder::fit(const Table& table, std::string_view target,
-                                           std::span<const std::uint32_t> rows) {
+                                           std::span<const std::uint32_t> rows,
+                                           const TableEncoderOptions& options) {
   check_rows("TableEncoder::fit", table, rows);
   TableEncoder encoder;
+  encoder.codes_ = options.codes;
+  for (const std::string& name : options.left_out) table.column(name);  // or it fails
   for (const TableColumn& column : table.columns)
-    if (column.name != target) encoder.features_.push_back(fitted(column, rows));
-  const TableColumn& wanted = table.column(target);
-  if (wanted.kind != ColumnKind::number)
-    fail(error_id::table_column, "TableEncoder::fit",
-         "target " + soma::quoted(target) + " of " + soma::quoted(table.source),
-         "a column of categories", "one of numbers");
-  encoder.target_ = fitted(wanted, rows);
+    if (column.name != target &&
+        std::ranges::find(options.left_out, column.name) == options.left_out.end())
+      encoder.features_.push_back(fitted(column, rows));
+  encoder.target_ = fitted(table.column(target), rows);
   encoder.check_target("TableEncoder::fit", table, rows);
   return encoder;
 }
 
 SOMA_INLINE std::size_t TableEncoder::width() const {
   std::size_t width = 0;
-  for (const Column& column : features_) width += column.width();
+  for (const Column& column : features_)
+    if (!codes_ || column.kind == ColumnKind::number) width += column.width();
   return width;
 }
 
@@ -52,6 +53,7 @@ SOMA_INLINE TableOptions TableEncoder::reading() const {
   for (const Column& column : features_)
     (column.kind == ColumnKind::number ? options.numbers : options.categories)
         .push_back(column.name);
+  if (!target_.categories.empty()) options.categories.push_back(target_.name);
   return options;
 }
 
@@ -63,6 +65,7 @@ SOMA_INLINE Tensor TableEncoder::encode(Context& context, const Table& table,
   const std::span<float> numbers = result.mutable_span<float>();
   std::size_t first = 0;
   for (const Column& column : features_) {
+    if (codes_ && column.kind == ColumnKind::category) continue;
     const TableColumn& source = matching(table, column);
     const std::vector<std::int32_t> indices = indices_of(column, source);
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -86,11 +89,53 @@ SOMA_INLINE Tensor TableEncoder::encode(Context& context, const Table& table) co
   return encode(context, table, all_rows(table));
 }
 
+SOMA_INLINE std::size_t TableEncoder::code_rows() const {
+  std::size_t rows = 0;
+  for (const Column& column : features_)
+    if (column.kind == ColumnKind::category) rows += column.categories.size() + 1;
+  return codes_ ? rows : 0;
+}
+
+SOMA_INLINE Tensor TableEncoder::codes(Context& context, const Table& table,
+                                       std::span<const std::uint32_t> rows) const {
+  check_rows("TableEncoder::codes", table, rows);
+  std::size_t columns = 0, at = 0;
+  for (const Column& column : features_) columns += column.kind == ColumnKind::category ? 1u : 0u;
+  if (!codes_ || columns == 0)
+    fail(error_id::table_column, "TableEncoder::codes", "encoder",
+         codes_ ? "one without categories" : "one whose categories are ones and zeros",
+         "TableEncoderOptions::codes, and columns of categories");
+  Tensor result = Tensor::zeros(context, Shape{rows.size(), columns}, DType::int32);
+  const std::span<std::int32_t> ids = result.mutable_span<std::int32_t>();
+  std::int32_t first = 0;
+  for (const Column& column : features_) {
+    if (column.kind != ColumnKind::category) continue;
+    const TableColumn& source = matching(table, column);
+    const std::vector<std::int32_t> indices = indices_of(column, source);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const std::int32_t code = source.codes[rows[i]];
+      const std::int32_t index = code < 0 ? -1 : indices[static_cast<std::size_t>(code)];
+      ids[i * columns + at] = first + 1 + index;
+    }
+    first += static_cast<std::int32_t>(column.categories.size() + 1);
+    ++at;
+  }
+  return result;
+}
+
 SOMA_INLINE Tensor TableEncoder::targets(Context& context, const Table& table,
                                          std::span<const std::uint32_t> rows) const {
   check_rows("TableEncoder::targets", table, rows);
   check_target("TableEncoder::targets", table, rows);
   const TableColumn& source = table.column(target_.name);
+  if (target_.kind == ColumnKind::category) {
+    const std::vector<std::int32_t> indices = indices_of(target_, source);
+    Tensor result = Tensor::zeros(context, Shape{rows.size()}, DType::int64);
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      result.mutable_span<std::int64_t>()[i] =
+          indices[static_cast<std::size_t>(source.codes[rows[i]])];
+    return result;
+  }
   Tensor result = Tensor::zeros(context, Shape{rows.size()});
   for (std::size_t i = 0; i < rows.size(); ++i)
     result.mutable_span<float>()[i] = standardised(target_, source.numbers[rows[i]]);
@@ -100,9 +145,11 @@ SOMA_INLINE Tensor TableEncoder::targets(Context& context, const Table& table,
 SOMA_INLINE std::string TableEncoder::to_json() const {
   nlohmann::ordered_json features = nlohmann::ordered_json::array();
   for (const Column& column : features_) features.push_back(json_of(column));
-  return nlohmann::ordered_json{
-      {"version", 1}, {"target", json_of(target_)}, {"features", features}}
-      .dump(1);
+  const bool second = codes_ || target_.kind == ColumnKind::category;
+  nlohmann::ordered_json json{
+      {"version", second ? 2 : 1}, {"target", json_of(target_)}, {"features", features}};
+  if (second) json["codes"] = codes_;
+  return json.dump(1);
 }
 
 SOMA_INLINE TableEncoder TableEncoder::from_json(std::string_view text, std::string_view purpose) {
@@ -113,12 +160,18 @@ SOMA_INLINE TableEncoder TableEncoder::from_json(std::string_view text, std::str
   if (!soma::may_be_tree(text)) failed("a zero byte, or lists in lists without end");
   const Json root = Json::parse(text, nullptr, false);
   TableEncoder encoder;
-  if (!root.is_object() || !root.contains("version") || root["version"] != 1 ||
-      !root.contains("features") || !root["features"].is_array())
-    failed("no object of version 1 with features");
+  const bool known = root.is_object() && root.contains("version") &&
+                     (root["version"] == 1 || root["version"] == 2);
+  if (!known || !root.contains("features") || !root["features"].is_array())
+    failed("no object of version 1 or 2 with features");
+  const bool second = root["version"] == 2;
   if (!root.contains("target") || !read(root["target"], encoder.target_) ||
-      encoder.target_.kind != ColumnKind::number)
+      (!second && encoder.target_.kind != ColumnKind::number))
     failed("no target, or a target that is not valid");
+  if (second) {
+    if (!root.contains("codes") || !root["codes"].is_boolean()) failed("no value of codes");
+    encoder.codes_ = root["codes"].get<bool>();
+  }
   for (const Json& column : root["features"])
     if (!read(column, encoder.features_.emplace_back()))
       failed("a feature that cannot be, number " + std::to_string(encoder.features_.size()));
@@ -143,12 +196,25 @@ SOMA_INLINE void TableEncoder::check_rows(std::string_view operation, const Tabl
 SOMA_INLINE void TableEncoder::check_target(std::string_view operation, const Table& table,
                                             std::span<const std::uint32_t> rows) const {
   const TableColumn& source = matching(table, target_);
-  for (const std::uint32_t row : rows)
-    if (std::isnan(source.numbers[row]))
-      fail(error_id::table_cell, operation,
-           "target " + soma::quoted(target_.name) + " in row " + std::to_string(row + 1) + " of " +
-               soma::quoted(table.source),
-           "missing", "a number");
+  const auto refuse = [&](std::uint32_t row, const std::string& given, std::string_view wanted) {
+    fail(error_id::table_cell, operation,
+         "target " + soma::quoted(target_.name) + " in row " + std::to_string(row + 1) + " of " +
+             soma::quoted(table.source),
+         given, wanted);
+  };
+  if (target_.kind == ColumnKind::number) {
+    for (const std::uint32_t row : rows)
+      if (std::isnan(source.numbers[row])) refuse(row, "missing", "a number");
+    return;
+  }
+  const std::vector<std::int32_t> indices = indices_of(target_, source);
+  for (const std::uint32_t row : rows) {
+    const std::int32_t code = source.codes[row];
+    if (code < 0) refuse(row, "missing", "a class");
+    if (indices[static_cast<std::size_t>(code)] < 0)
+      refuse(row, soma::quoted(source.categories[static_cast<std::size_t>(code)]),
+             "a class that a fitted row has");
+  }
 }
 
 SOMA_INLINE auto TableEncoder::fitted(const TableColumn& column,
