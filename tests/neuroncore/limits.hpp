@@ -1,5 +1,5 @@
 // Tables of limits, one rule a row. check() runs each row and compares the error's id, instruction,
-// operand and limit.
+// operand and limit; every message names the line of the instruction.
 #pragma once
 
 #include <soma/neuroncore.hpp>
@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace soma_test {
@@ -49,7 +50,16 @@ inline void check(const std::vector<Row>& rows) {
     const std::string message = message_of(run);
     INFO(message << ", wanted " << row.start << " ... " << row.limit);
     CHECK(id_of(run) == row.id);
-    CHECK(message.starts_with(row.start + " is "));
+    const std::size_t colon = row.start.find(": ");
+    const std::string place = row.start.substr(0, colon) + " at ";
+    CHECK(message.starts_with(place));
+    CHECK((message.find("_test.cpp:") < message.find(": ") ||
+           message.find("limits.hpp:") < message.find(": ")));
+    // The operand, and in parentheses its tile.
+    const std::string_view argument = std::string_view(message).substr(message.find(": "));
+    CHECK(argument.starts_with(row.start.substr(colon)));
+    CHECK((argument.substr(row.start.size() - colon).starts_with(" is ") ||
+           argument.substr(row.start.size() - colon).starts_with(" (tile of ")));
     CHECK(message.find(row.limit, message.find(", wanted ")) != std::string::npos);
   }
 }

@@ -166,6 +166,10 @@ TEST_CASE("each rule of one processor has its error", "[unit][processors]") {
          "output is element 1 of [2, 3] fp32, which is never written, wanted all elements "
          "written" +
              undefined);
+  expect(30,
+         "processor 0 is byte 0 behind a block of 8 bytes, written, wanted writes within blocks "
+         "of tcm_malloc" +
+             undefined);
   // The input was not changed, by none of them.
   CHECK(values(context, x) == numbers(6));
   CHECK(id_of([&] { run_named(context, "wrong::wrong", {x}); }) == "operator.attributes");

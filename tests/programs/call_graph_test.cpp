@@ -34,6 +34,13 @@ struct Lazy {
   OnDevice on;
 };
 
+struct Logged {
+  std::vector<std::string> texts;
+  static void write(void* self, LogLevel, std::string_view message) {
+    static_cast<Logged*>(self)->texts.emplace_back(message);
+  }
+};
+
 // Calls that ran as programs.
 std::uint64_t ran(const NeuronCoreDevice& device) {
   std::uint64_t sum = 0;
@@ -184,6 +191,76 @@ TEST_CASE("results of calls behind one that failed are errors when they are read
   CHECK(sum.data<float>()[0] == 2);
   CHECK(id_of([&] { (void)behind.data<float>(); }) == "neuroncore.not_run");
   CHECK(lazy.add(sum, sum).data<float>()[0] == 4);  // the device goes on
+}
+
+TEST_CASE("a device that ends runs what it recorded", "[unit]") {
+  auto context = make_context({.threads = 1});
+  const Tensor total = Tensor::full(context, {4}, 1.0f);
+  Tensor sum;
+  {
+    auto core = neuroncore::make_core(context, neuroncore::trn1(), strict);
+    auto device = neuroncore::make_device(core, {.mode = RunMode::lazy});
+    context.set_device(&device);
+    sum = run(context, context.built_in().of(Binary::add), {}, {total, total})[0];
+    run(context, *context.built_in().sgd_step, SgdSetting{.rate = -1}, {total, sum});
+    context.set_device(nullptr);
+  }
+  CHECK(sum.data<float>()[0] == 2);
+  CHECK(total.data<float>()[0] == 3);
+}
+
+TEST_CASE("results of a device that ends in an error are not read", "[unit]") {
+  Logged logged;
+  auto context = make_context({.log = {&logged, &Logged::write}, .threads = 1});
+  const Tensor one = Tensor::full(context, {4}, 1.0f);
+  Tensor bad, behind;
+  {
+    auto core = neuroncore::make_core(context);
+    auto device = neuroncore::make_device(core, {.mode = RunMode::lazy});
+    context.set_device(&device);
+    bad = run(context, broken, {}, {one})[0];
+    behind = run(context, context.built_in().of(Binary::add), {}, {bad, one})[0];
+    context.set_device(nullptr);
+  }
+  CHECK(id_of([&] { (void)behind.data<float>(); }) == "neuroncore.not_run");
+  CHECK(id_of([&] { (void)bad.data<float>(); }) == "neuroncore.not_run");
+  REQUIRE(logged.texts.size() == 1);
+  CHECK(logged.texts[0].find("recorded calls did not run: psum.tile at ") != std::string::npos);
+}
+
+TEST_CASE("a graph that grows and a run that keeps compiling are logged", "[unit]") {
+  Logged logged;
+  auto context = make_context({.log = {&logged, &Logged::write}, .threads = 1});
+  auto core = neuroncore::make_core(context);
+  auto device =
+      neuroncore::make_device(core, {.mode = RunMode::lazy, .warn_calls = 10, .settled_steps = 3});
+  context.set_device(&device);
+  Tensor last = Tensor::full(context, {4}, 1.0f);
+  const auto more = [&](std::size_t calls) {
+    for (std::size_t i = 0; i < calls; ++i)
+      last = run(context, context.built_in().of(Binary::add), {}, {last, last})[0];
+  };
+  more(9);
+  CHECK(logged.texts.empty());
+  more(20);
+  device.mark_step();
+  more(29);
+  device.mark_step();
+  REQUIRE(logged.texts.size() == 1);  // once
+  CHECK(logged.texts[0].find("10 calls are recorded") != std::string::npos);
+  for (int i = 0; i < 3; ++i) {
+    last = Tensor::full(context, {4}, 1.0f);
+    more(2);
+    device.mark_step();
+  }
+  CHECK(logged.texts.size() == 1);
+  last = Tensor::full(context, {5}, 1.0f);
+  more(2);
+  device.mark_step();
+  REQUIRE(logged.texts.size() == 2);
+  CHECK(logged.texts[1].find("after 5 steps") != std::string::npos);
+  CHECK(logged.texts[1].find(" is 5, 4 in the nearest executable") != std::string::npos);
+  context.set_device(nullptr);
 }
 
 TEST_CASE("keys differ by sizes, views, sharing and settings, not by numbers and run-time scalars",

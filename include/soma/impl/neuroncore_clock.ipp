@@ -20,7 +20,7 @@ SOMA_INLINE PredictedTime predict_time(std::span<const Instruction> record,
 }
 
 SOMA_INLINE Report report(const Core& core, ReportOptions options) {
-  if (options.hbm_in_use == 0) options.hbm_in_use = core.context().heap().peak_bytes();
+  if (options.hbm_in_use == 0) options.hbm_in_use = core.hbm_high_water();
   return Report(core.recorded(), core.record_names(), core.machine(), options);
 }
 
@@ -36,7 +36,7 @@ SOMA_INLINE StepReport::StepReport(NeuronCoreDevice& device, ReportOptions optio
                                        with_memory(device, options))) {}
 
 SOMA_INLINE ReportOptions StepReport::with_memory(NeuronCoreDevice& device, ReportOptions options) {
-  if (options.hbm_in_use == 0) options.hbm_in_use = device.core().context().heap().peak_bytes();
+  if (options.hbm_in_use == 0) options.hbm_in_use = device.core().hbm_high_water();
   return options;
 }
 

@@ -42,7 +42,8 @@ class Core {
   // Tiles are freed when their Scope ends. Errors neuroncore.rule_broken.
   struct Sbuf {
     CoreState& state;
-    Tile tile(DType dtype, std::size_t partitions, std::size_t elements);
+    Tile tile(DType dtype, std::size_t partitions, std::size_t elements,
+              SourceLine source = calling_line());
     std::size_t capacity() const;  // bytes a partition
     std::size_t used() const;
     std::size_t high_water() const;
@@ -50,7 +51,8 @@ class Core {
   // Whole banks.
   struct Psum {
     CoreState& state;
-    Tile tile(std::size_t partitions, std::size_t elements, DType dtype = DType::fp32);
+    Tile tile(std::size_t partitions, std::size_t elements, DType dtype = DType::fp32,
+              SourceLine source = calling_line());
     std::size_t capacity() const;
     std::size_t used() const;
     std::size_t high_water() const;
@@ -78,7 +80,7 @@ class Core {
   };
 
   // Error neuroncore.rule_broken: the machine has no more semaphores.
-  Semaphore semaphore();
+  Semaphore semaphore(SourceLine source = calling_line());
   // Keeps a tensor until finish() or abandon(), because a view in a transfer holds no reference.
   // Memory that is given back earlier could be another tensor's within the same launch, and waits
   // would depend on addresses. Returns the tensor.
@@ -106,6 +108,9 @@ class Core {
     Core& core_;
     MemoryEnd next_ = MemoryEnd::first;
   };
+  // The most bytes of the context's heap so far, without those in which this core keeps its SBUF
+  // and PSUM: what tensors take of device memory.
+  std::size_t hbm_high_water() const;
   // high_water() of both memories counts from here.
   void start_high_water();
 
@@ -172,16 +177,16 @@ class Core {
   // elements] of the type in which it is held (which can be printed), as floats, and as C++ objects
   // in place. With automatic synchronisation, transfers end first; with manual synchronisation only
   // awaited transfers are visible. Error neuroncore.dry_run: there are no numbers.
-  Tensor copy_out(const Tile& tile);
+  Tensor copy_out(const Tile& tile, SourceLine source = calling_line());
   template <class T>
-  TileView<T> view(const Tile& tile) {
-    look("view", tile);
+  TileView<T> view(const Tile& tile, SourceLine source = calling_line()) {
+    look({"view", source}, tile);
     return TileView<T>(state_.memory_of(tile), tile);
   }
-  std::vector<float> values(const Tile& tile);
+  std::vector<float> values(const Tile& tile, SourceLine source = calling_line());
 
  private:
-  void look(std::string_view name, const Tile& tile);
+  void look(const CallSite& call, const Tile& tile);
   std::size_t semaphores_ = 0;
 };
 

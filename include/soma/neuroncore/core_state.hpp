@@ -37,12 +37,6 @@ struct Statistics {
   std::uint64_t out_of_range = 0;  // elements outside an activation function's range
 };
 
-// A tile as an operand of an instruction.
-struct Operand {
-  std::string_view name;
-  const Tile& tile;
-};
-
 // A running instruction: it computes in soma's floating-point modes, whatever the host's are.
 struct [[nodiscard]] Running {
   Position at;
@@ -78,17 +72,19 @@ class CoreState {
   // ---- checks
 
   // The rules for every operand of every engine (guide, "Partition and free dimension rules").
-  void check(std::string_view instruction, const Operand& operand);
+  void check(const CallSite& call, const Operand& operand);
   // The rules for an operand of a Vector, Scalar or GpSimd instruction.
-  void check_free(std::string_view instruction, const Operand& operand);
-  static void check_memory(std::string_view instruction, const Operand& operand, Memory memory,
+  void check_free(const CallSite& call, const Operand& operand);
+  static void check_memory(const CallSite& call, const Operand& operand, Memory memory,
                            std::string_view engine);
-  static void check_same_partitions(std::string_view instruction, const Operand& a,
-                                    const Operand& b);
-  static void check_same_size(std::string_view instruction, const Operand& a, const Operand& b);
-  static void check_not_both_psum(std::string_view instruction, const Operand& a, const Operand& b);
-  static void check_floating(std::string_view instruction, const Operand& operand);
-  static void check_integer(std::string_view instruction, const Operand& operand);
+  static void check_same_partitions(const CallSite& call, const Operand& a, const Operand& b);
+  static void check_same_size(const CallSite& call, const Operand& a, const Operand& b);
+  static void check_not_both_psum(const CallSite& call, const Operand& a, const Operand& b);
+  static void check_floating(const CallSite& call, const Operand& operand);
+  static void check_integer(const CallSite& call, const Operand& operand);
+  // For an instruction that reads in an order of its own: it may not write where it reads. Error
+  // neuroncore.undefined.
+  static void check_apart(const CallSite& call, const Operand& src, const Operand& dst);
 
   // ---- an instruction that was checked
 
@@ -96,8 +92,10 @@ class CoreState {
   // the result.
   static CostFields cost_of(const Tile& tile, Alu op = Alu::none);
 
-  // Orders and counts the instruction; its inputs have then arrived. It is counted and recorded
-  // even if an error follows, so that numbers and records have no gaps.
+  // Orders and counts the instruction; its inputs have then arrived. Refused before that: results
+  // that share a place, and results on bytes of an input, unless they are the same elements. After
+  // that the instruction is counted and recorded even if an error follows, so that numbers and
+  // records have no gaps.
   Running begin(const SourceLine& source, Opcode opcode, Lane lane,
                 std::initializer_list<Operand> reads, std::initializer_list<Operand> writes,
                 const CostFields& cost = {}, Direction direction = Direction::none);
@@ -177,6 +175,8 @@ class CoreState {
   // With probability 1/4 ends the oldest transfer of a random lane.
   void end_random_transfer();
 
+  static void check_places(const CallSite& call, std::initializer_list<Operand> reads,
+                           const Operand& written);
   // Fills in the fields that follow from the operands, and keeps the instruction.
   void record(Instruction& instruction, std::initializer_list<Operand> reads,
               std::initializer_list<Operand> writes);

@@ -1,6 +1,6 @@
 #pragma once
-// The errors of instructions that a core cannot run. Every error names the instruction, the
-// operand, the value and the limit, and its id is the class of the fault:
+// The errors of instructions that a core cannot run. Every error names the instruction,
+// its line, the operand, the value and the limit, and its id is the class of the fault:
 //
 //   neuroncore.rule_broken      forbidden by the hardware's documents
 //   neuroncore.undefined        allowed, with a result that the documents leave undefined
@@ -9,6 +9,7 @@
 //   neuroncore.race             two instructions touch the same bytes and nothing orders them
 
 #include <soma/base/error.hpp>
+#include <soma/neuroncore/source_line.hpp>
 
 #include <charconv>
 #include <concepts>
@@ -18,13 +19,26 @@
 
 namespace SOMA_NAMESPACE::neuroncore {
 
-[[noreturn]] void rule_broken(std::string_view instruction, std::string_view operand,
+// The call that an error names: an instruction, or another call of a program, and its line. A
+// kernel of a custom operator has no line.
+struct CallSite {
+  template <std::convertible_to<std::string_view> Text>
+  CallSite(const Text& call, SourceLine line = {}) : name(call), source(line) {}  // NOLINT
+
+  // "matmul at softmax.cpp:12"
+  std::string text() const;
+
+  std::string_view name;
+  SourceLine source;
+};
+
+[[noreturn]] void rule_broken(const CallSite& call, std::string_view operand,
                               const std::string& value, std::string_view limit);
-[[noreturn]] void undefined(std::string_view instruction, std::string_view operand,
+[[noreturn]] void undefined(const CallSite& call, std::string_view operand,
                             const std::string& value, std::string_view limit);
-[[noreturn]] void undisclosed(std::string_view instruction, std::string_view operand,
+[[noreturn]] void undisclosed(const CallSite& call, std::string_view operand,
                               const std::string& value, std::string_view limit);
-[[noreturn]] void not_implemented(std::string_view instruction, std::string_view operand,
+[[noreturn]] void not_implemented(const CallSite& call, std::string_view operand,
                                   const std::string& value, std::string_view limit);
 
 // The shortest decimal text that reads back as the same number.
@@ -35,8 +49,8 @@ std::string text_of(Number value) {
 }
 
 // Requires value <= limit; otherwise a rule is broken.
-void at_most(std::string_view instruction, std::string_view operand, std::size_t value,
-             std::size_t limit, std::string_view what);
+void at_most(const CallSite& call, std::string_view operand, std::size_t value, std::size_t limit,
+             std::string_view what);
 
 }  // namespace SOMA_NAMESPACE::neuroncore
 

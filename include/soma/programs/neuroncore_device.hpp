@@ -39,6 +39,9 @@ class NeuronCoreDevice final : public Device {
   // Used by make_device(). Core and programs outlive the device. Error neuroncore.run_options.
   NeuronCoreDevice(neuroncore::Core& core, std::span<const OperatorProgram> programs,
                    const RunOptions& options = {});
+  // Runs what was recorded. If that fails, the error is logged, and reading the results is Error
+  // neuroncore.not_run.
+  SOMA_INLINE ~NeuronCoreDevice() override;
   NeuronCoreDevice(const NeuronCoreDevice&) = delete;
   NeuronCoreDevice& operator=(const NeuronCoreDevice&) = delete;
 
@@ -50,7 +53,7 @@ class NeuronCoreDevice final : public Device {
   SOMA_INLINE void run(const Operator& op, const OperatorCall& call) override;
 
   // Lazy mode: runs all recorded calls as one launch. In other modes nothing waits, and the call
-  // has no effect.
+  // only counts a step.
   void mark_step();
 
   // From here on, function(name) is called after each launch, when all of it has ended: with the
@@ -128,6 +131,9 @@ class NeuronCoreDevice final : public Device {
   static void check_stream(const Executable& known,
                            std::span<const neuroncore::Instruction> record);
   void count_cut(std::string_view cause);
+  // Log lines: a graph that grows too long, and a compilation in a run that should have settled.
+  void warn_of_length();
+  void warn_of_compilation(const GraphMiss& miss) const;
 
   // Marks results whose calls will never run.
   class NotRun final : public PendingCalls {
@@ -148,7 +154,8 @@ class NeuronCoreDevice final : public Device {
   CallGraph graph_;
   ExecutableCache executables_;
   GraphLog graph_log_;
-  bool cutting_ = false;
+  bool cutting_ = false, warned_ = false;
+  std::uint64_t steps_ = 0;  // mark_step()
   std::uint64_t host_reads_ = 0;
   Callback<void(std::string_view)> after_program_;
   Callback<void(const Operator&, const OperatorCall&)> on_operator_;

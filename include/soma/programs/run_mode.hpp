@@ -46,6 +46,12 @@ struct RunOptions {
   // false: the core's record is dropped after each launch (after after_program()), so that a long
   // run that predicts does not keep all of its instructions.
   bool keep_record = true;
+  // A lazy graph of this many calls is logged once: its mark_step() may be missing. 0: never.
+  std::size_t warn_calls = 20'000;
+  // A compilation after this many steps is logged, with the field that changed: a run whose sizes
+  // never settle compiles all the time. A step is a mark_step(), or a launch of a lazy device that
+  // is never marked.
+  std::uint64_t settled_steps = 100;
   // For an eager device that computes: the first operator whose result holds NaN or infinity is
   // Error neuroncore.not_finite, which names the instruction that wrote it from finite numbers.
   // Costs a pass over all results and copies of the tensors that operators write in place.

@@ -335,7 +335,7 @@ TEST_CASE("arguments outside a function's range follow the policy", "[unit][neur
   const std::vector<float> z = run(nan, x, Function::sin);
   for (std::size_t i = 0; i < x.size(); ++i) CHECK(std::isnan(z[i]) == (std::fabs(x[i]) > 3.15f));
   CHECK_THAT(message_of([&] { run(error, x, Function::sin); }),
-             contains("activation: data is 4 elements of partition 0 outside the range of sin, "
+             contains(") is 4 elements of partition 0 outside the range of sin, "
                       "wanted [-3.1415927, 3.1415927]"));
   CHECK_THAT(message_of([&] { run(error, {0}, Function::reciprocal); }),
              contains("reciprocal, wanted [2.2737368e-13, 4398046511104]"));

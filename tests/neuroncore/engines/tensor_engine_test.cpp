@@ -233,7 +233,7 @@ TEST_CASE("an array of another size transposes as much as it holds", "[unit][neu
     test.core.vector.memset(src, 3);
     if (held == 128) {
       CHECK_THAT(message_of([&] { test.core.tensor.transpose(dst, src); }),
-                 contains("src is 256 partitions, wanted at most 128"));
+                 contains(") is 256 partitions, wanted at most 128"));
     } else {
       test.core.tensor.transpose(dst, src);
       CHECK(test.values(dst) == std::vector<float>(8 * 256, 3));

@@ -172,8 +172,8 @@ TEST_CASE("gathers take rows by index", "[unit][neuroncore]") {
       at[2] = outside;
       test.put_integers(indices, at);
       CHECK_THAT(message_of([&] { test.core.dma.gather(tile, nc::hbm(table), indices); }),
-                 contains(outside < 0 ? "dma.gather: indices is -1 in partition 2"
-                                      : "dma.gather: indices is 50 in partition 2"));
+                 contains(outside < 0 ? ") is -1 in partition 2"
+                                      : ") is 50 in partition 2"));
       test.core.vector.memset(tile, 99);
       test.core.dma.gather(tile, nc::hbm(table), indices, OutOfBounds::skip);
       const std::vector<float> skipped = test.values(tile);

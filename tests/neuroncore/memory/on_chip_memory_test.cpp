@@ -20,7 +20,7 @@ TEST_CASE("SBUF holds 192 KiB a partition and no more", "[unit][neuroncore]") {
   core.sbuf.tile(DType::uint8, 128, 1);  // takes the four bytes that alignment asks for
   CHECK(core.sbuf.used() == 192 * 1024);
   CHECK_THAT(message_of([&] { core.sbuf.tile(DType::uint8, 1, 1); }),
-             contains("sbuf.tile: tile is 4 bytes a partition with 196608 in use"));
+             contains(": tile is 4 bytes a partition with 196608 in use"));
   CHECK(id_of([&] { core.sbuf.tile(DType::uint8, 1, 192 * 1024 + 1); }) ==
         "neuroncore.rule_broken");
   CHECK(id_of([&] { core.sbuf.tile(DType::uint8, 129, 1); }) == "neuroncore.rule_broken");
@@ -102,7 +102,7 @@ TEST_CASE("reading what nobody wrote can be an error", "[unit][neuroncore]") {
   nc::Core& core = test.core;
   const Tile a = core.sbuf.tile(DType::fp32, 64, 16), b = core.sbuf.tile(DType::fp32, 64, 16);
   CHECK_THAT(message_of([&] { core.vector.copy(b, a); }),
-             contains("copy: src is fp32 SBUF [64, 16] with elements that nobody wrote"));
+             contains(") is fp32 SBUF [64, 16] with elements that nobody wrote"));
   core.vector.memset(a.columns(0, 16, 2), 1);
   CHECK_NOTHROW(core.vector.copy(b.columns(0, 8), a.columns(0, 16, 2)));
   CHECK(id_of([&] { core.vector.copy(b.columns(0, 2), a.columns(0, 2)); }) ==
@@ -115,7 +115,7 @@ TEST_CASE("reading what nobody wrote can be an error", "[unit][neuroncore]") {
 
   const Tile w = core.sbuf.tile(DType::bf16, 16, 16);
   CHECK_THAT(message_of([&] { core.tensor.matmul(core.psum.tile(16, 16), w, w); }),
-             contains("matmul: stationary"));
+             contains(": stationary (tile of on_chip_memory_test.cpp:"));
 }
 
 TEST_CASE("what an instruction leaves alone stays unwritten", "[unit][neuroncore]") {

@@ -67,6 +67,11 @@ torch::Tensor wrong(torch::Tensor x, double which) {
       torch::neuron::tcm_free(buffer);
       break;
     }
+    case 30: {
+      float* buffer = (float*)torch::neuron::tcm_malloc(8);
+      buffer[2] = 1;
+      break;
+    }
     case 15:
       torch::neuron::tcm_free(&which);
       break;

@@ -1,30 +1,97 @@
 #pragma once
-// Advice: suggestions from a summary, each by a rule with a threshold. If no rule applies, there is
-// no advice.
+// Advice: what would make a program faster, by how much, and where. Each rule changes the record as
+// the advised program would ("fp32 products as bf16", "one load instead of 64 of the same bytes"),
+// and the clock times the changed record: the difference is the gain. Advice with the largest gain
+// comes first; below advice_least there is none.
+//
+// A gain is what the clock predicts for that change alone. Gains of several rules do not add up.
 
-#include <soma/neuroncore/clock/summary.hpp>
-#include <soma/neuroncore/clock/text_parts.hpp>
+#include <soma/neuroncore/clock/timeline.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace SOMA_NAMESPACE::neuroncore {
 
-// The thresholds above (or below) which a rule applies.
-inline constexpr double advice_transposes = 0.1;    // share of the Tensor engine's busy time
-inline constexpr double advice_buffer_bytes = 512;  // a mean buffer below it
-inline constexpr double advice_fp32 = 0.1;          // share of the Vector engine's busy time
-inline constexpr double advice_wait = 0.1;          // share of the program's time
+inline constexpr double advice_least = 0.03;  // of the program's time
+
+struct Advice {
+  double gain = 0;                 // the share of the program's time that it saves
+  std::string text{};              // what to do
+  std::vector<std::string> lines;  // "softmax.cpp:12": where, the largest part first
+};
+
+// "saves 45.2 %: ... (softmax.cpp:12, softmax.cpp:14)"
+std::string to_string(const Advice& advice);
+
+// `timeline` is that of the record, with the same options. Takes about as long as ten timelines.
+std::vector<Advice> advice(std::span<const Instruction> record, const Machine& machine,
+                           const Timeline& timeline, const ClockOptions& options = {});
 
 namespace detail {
 
-const LaneUse* use_of(const Summary& summary, Engine engine);
+class Advisor {
+ public:
+  Advisor(std::span<const Instruction> record, const Machine& machine, const Timeline& timeline,
+          const ClockOptions& options);
+
+  std::vector<Advice> run();
+
+ private:
+  // The engine whose time a rule shortens; none: it shortens waits.
+  using Shortened = std::optional<Engine>;
+
+  // An instruction's part of the path that decides the end: ns.
+  struct Part {
+    double ran = 0, waited = 0;
+  };
+
+  // `factor(instruction)`: the share of its time that each instruction keeps; 1: all of it.
+  template <class Factor>
+  void faster(Shortened engine, std::string_view text, const Factor& factor) {
+    std::vector<float> factors(record_.size(), 1.0f);
+    std::vector<double> weights(record_.size());
+    double most = 0;  // the path with the changed instructions is no shorter than that
+    for (std::size_t i = 0; i < record_.size(); ++i) {
+      const double kept = factor(record_[i], i);
+      if (kept == 1) continue;
+      factors[i] = static_cast<float>(kept);
+      weights[i] = (1 - kept) * parts_[i].ran + (kept == 0 ? parts_[i].waited : 0);
+      most += weights[i];
+    }
+    if (most < advice_least * timeline_.ns) return;
+    add(engine, std::string(text), Clock(record_, machine_, options_, factors).run().ns, weights);
+  }
+  // The same program without a kind of wait.
+  void without_wait(std::string_view text, Bound bound, const Machine& machine,
+                    const ClockOptions& options);
+  void add(Shortened engine, std::string text, double ns, const std::vector<double>& weights);
+
+  void rules_of_tensor();
+  void rules_of_lanes();
+  void rules_of_transfers();
+  void same_bytes();
+  void two_buffers();
+  void whole_engines();
+  double busy_share(Engine engine) const;
+
+  std::span<const Instruction> record_;
+  const Machine& machine_;
+  const Timeline& timeline_;
+  ClockOptions options_;
+  std::vector<Part> parts_;
+  std::array<double, engine_count> busy_{};
+  std::array<double, engine_count> best_{};  // the largest gain of a rule about one engine
+  std::vector<Advice> found_;
+};
 
 }  // namespace detail
-
-std::vector<std::string> advice(const Summary& summary);
 
 }  // namespace SOMA_NAMESPACE::neuroncore
 

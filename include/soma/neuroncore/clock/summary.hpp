@@ -23,7 +23,8 @@ std::string lane_name(std::size_t lane);
 
 // A possible cause of a program's time.
 struct Rank {
-  std::string_view kind;  // "engine", "queue", "wait", "region", "operator" or "line"
+  std::string_view
+      kind;  // "engine", "queues" (all of them), "wait", "region", "operator" or "line"
   std::string name;
   std::uint64_t instructions = 0;
   double path_ns = 0;  // time on the path that decides the end
@@ -69,9 +70,6 @@ struct Summary {
   double intensity = 0, balance = 0;
 
   std::size_t sbuf_peak = 0, psum_peak = 0;  // bytes a partition
-  // Vector engine: time of element-wise instructions that took two cycles an element because of
-  // fp32.
-  double fp32_twice_ns = 0;
 };
 
 namespace detail {
@@ -88,6 +86,7 @@ class Summing {
   static constexpr std::size_t wait_kinds = 4;
   static constexpr std::array<std::string_view, wait_kinds> wait_names{
       "launch", "own-lane waits", "semaphore hops", "start of transfers"};
+  static constexpr std::string_view queues_name = "dma queues";
   static std::size_t wait_kind(const Instruction& instruction, Bound bound);
 
   struct Part {
@@ -120,7 +119,6 @@ class Summing {
   void add(const Instruction& instruction, const Timed& timed);
   void add_transfer(const Instruction& instruction);
   void add_product(const Instruction& instruction, double busy);
-  void add_element_wise(const Instruction& instruction, double busy);
 
   void add_path(const Instruction& instruction, const Timed& timed, double ran, double waited);
 

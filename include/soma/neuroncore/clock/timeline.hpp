@@ -96,7 +96,10 @@ class Lanes {
 
 class Clock {
  public:
-  Clock(std::span<const Instruction> record, const Machine& machine, const ClockOptions& options);
+  // `factors`: each instruction's time is multiplied by its factor, and an instruction of factor 0
+  // takes no time at all; empty: none is changed.
+  Clock(std::span<const Instruction> record, const Machine& machine, const ClockOptions& options,
+        std::span<const float> factors = {});
 
   Timeline run();
 
@@ -124,6 +127,9 @@ class Clock {
   void wait_for_own(Head& ready, std::size_t lane, const Instruction& instruction) const;
 
   bool begun(std::size_t lane, std::uint32_t index) const;
+  double factor(std::uint32_t index) const {
+    return factors_.empty() ? 1.0 : static_cast<double>(factors_[index]);
+  }
 
   // Without overtaking: true if all transfers that were issued earlier have begun.
   bool earlier_transfers_begun(std::uint32_t index, std::size_t lane, Head& head) const;
@@ -155,6 +161,7 @@ class Clock {
   std::span<const Instruction> record_;
   const Machine& machine_;
   ClockOptions options_;
+  std::span<const float> factors_;
   Lanes lanes_;
   DmaEngines dma_;
   std::array<double, 4> hop_{};  // ns, of each engine

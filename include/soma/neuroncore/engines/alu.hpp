@@ -61,11 +61,13 @@ struct Constant {
 
   Constant() = default;
   template <std::convertible_to<float> Number>
-  Constant(Number number) : value(static_cast<float>(number)) {  // NOLINT: each is a constant
+  Constant(Number number, SourceLine source = calling_line())  // NOLINT: each is a constant
+      : value(static_cast<float>(number)) {
     if constexpr (std::integral<Number>) {
       const auto wide = static_cast<double>(number);
       if (wide < -0x1p31 || wide >= 0x1p32)
-        rule_broken("Constant", "number", std::to_string(number), "an integer of 32 bits");
+        rule_broken({"Constant", source}, "number", std::to_string(number),
+                    "an integer of 32 bits");
       integer = static_cast<std::int64_t>(number);
     }
   }

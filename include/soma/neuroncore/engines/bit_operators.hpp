@@ -22,11 +22,11 @@ void write_bits(const OnChipMemory& memory, const Tile& tile, std::size_t p,
 
 // `width`: bits of an element. Shifts fill with zeros; the result of a shift by `width` or more is
 // not published.
-std::uint32_t bits(std::string_view instruction, Alu op, std::uint32_t a, std::uint32_t b,
+std::uint32_t bits(const CallSite& call, Alu op, std::uint32_t a, std::uint32_t b,
                    std::size_t width);
 
 // The bits of a constant: an integer of 32 bits.
-std::uint32_t bits_of_constant(std::string_view instruction, std::string_view operand,
+std::uint32_t bits_of_constant(const CallSite& call, std::string_view operand,
                                const ScalarOperand& constant);
 
 }  // namespace SOMA_NAMESPACE::neuroncore::detail

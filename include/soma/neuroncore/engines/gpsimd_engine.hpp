@@ -118,16 +118,16 @@ class GpsimdEngine : public LaneEngine<GpsimdEngine, Engine::gpsimd> {
 
  private:
   // Operands of this engine lie in SBUF.
-  static void check_reached(std::string_view name, std::initializer_list<Operand> operands);
+  static void check_reached(const CallSite& call, std::initializer_list<Operand> operands);
 
-  static void check_affine(std::string_view name, const Affine& affine, const Tile& dst);
-  void check_local_gather(std::string_view name, const Tile& dst, const Tile& src,
+  static void check_affine(const CallSite& call, const Affine& affine, const Tile& dst);
+  void check_local_gather(const CallSite& call, const Tile& dst, const Tile& src,
                           const Tile& indices, std::size_t pieces, std::size_t piece);
   // `one` has one partition, with as many elements as a partition of `many`.
-  void check_one_partition(std::string_view name, const Operand& one, const Operand& many);
+  void check_one_partition(const CallSite& call, const Operand& one, const Operand& many);
   // The index of `size` elements from that index on in a partition of the tile.
-  static std::size_t checked_index(std::string_view name, std::int32_t index, std::size_t size,
-                                   const Tile& tile);
+  static std::size_t checked_index(const CallSite& call, const Tile& indices, std::int32_t index,
+                                   std::size_t size, const Tile& tile);
 
   // The values of partition 0.
   static std::vector<std::int32_t> pattern(const Affine& affine);

@@ -28,47 +28,47 @@ class LaneEngine : public Sequencer<Self, engine> {
 
   // ---- checks
 
-  void check_same(std::string_view name, const Tile& dst, const Tile& src) {
-    core_.check_free(name, {"src", src});
-    core_.check_free(name, {"dst", dst});
-    CoreState::check_same_size(name, {"src", src}, {"dst", dst});
+  void check_same(const CallSite& call, const Tile& dst, const Tile& src) {
+    core_.check_free(call, {"src", src});
+    core_.check_free(call, {"dst", dst});
+    CoreState::check_same_size(call, {"src", src}, {"dst", dst});
   }
-  void check_pair(std::string_view name, const Operand& a, const Operand& b, const Tile& dst) {
-    core_.check_free(name, a);
-    core_.check_free(name, b);
-    core_.check_free(name, {"dst", dst});
-    CoreState::check_same_size(name, a, b);
-    CoreState::check_same_size(name, a, {"dst", dst});
-    CoreState::check_not_both_psum(name, a, b);
+  void check_pair(const CallSite& call, const Operand& a, const Operand& b, const Tile& dst) {
+    core_.check_free(call, a);
+    core_.check_free(call, b);
+    core_.check_free(call, {"dst", dst});
+    CoreState::check_same_size(call, a, b);
+    CoreState::check_same_size(call, a, {"dst", dst});
+    CoreState::check_not_both_psum(call, a, b);
   }
-  void check_column(std::string_view name, const Operand& operand, const Tile& data) {
-    check_columns(name, operand, data, 1);
+  void check_column(const CallSite& call, const Operand& operand, const Tile& data) {
+    check_columns(call, operand, data, 1);
   }
   // Checks for `count` elements in each partition of data.
-  void check_columns(std::string_view name, const Operand& operand, const Tile& data,
+  void check_columns(const CallSite& call, const Operand& operand, const Tile& data,
                      std::size_t count) {
-    core_.check(name, operand);
-    CoreState::check_same_partitions(name, {"data", data}, operand);
+    core_.check(call, operand);
+    CoreState::check_same_partitions(call, {"data", data}, operand);
     if (operand.tile.free_size() != count)
       rule_broken(
-          name, operand.name, operand.tile.describe(),
+          call, operand, operand.tile.describe(),
           (count == 1 ? "one element" : std::to_string(count) + " elements") + " a partition");
   }
-  static void check_type(std::string_view name, const Operand& operand, DType dtype) {
+  static void check_type(const CallSite& call, const Operand& operand, DType dtype) {
     if (operand.tile.dtype() != dtype)
-      rule_broken(name, operand.name, operand.tile.describe(), std::string(to_string(dtype)));
+      rule_broken(call, operand, operand.tile.describe(), std::string(to_string(dtype)));
   }
   // Bits are moved, so the types must be equal.
-  static void check_same_type(std::string_view name, const Tile& dst, const Tile& src) {
+  static void check_same_type(const CallSite& call, const Tile& dst, const Tile& src) {
     if (dst.dtype() != src.dtype() || dst.bias_offset() != src.bias_offset())
-      rule_broken(name, "dst", dst.describe(), "the type of src, " + src.describe());
+      rule_broken(call, {"dst", dst}, dst.describe(), "the type of src, " + src.describe());
   }
 
   // Checks a constant of an instruction that computes in fp32.
-  static void check_constant(std::string_view name, std::string_view operand,
+  static void check_constant(const CallSite& call, std::string_view operand,
                              const Constant& constant) {
     if (constant.integer && static_cast<std::int64_t>(constant.value) != *constant.integer)
-      rule_broken(name, operand, std::to_string(*constant.integer),
+      rule_broken(call, operand, std::to_string(*constant.integer),
                   "a number that is exact in fp32");
   }
 

@@ -94,10 +94,10 @@ class ScalarEngine : public LaneEngine<ScalarEngine, Engine::scalar> {
                      SourceLine source = calling_line());
 
  private:
-  void check(const Tile& dst, const Tile& data, Function function,
+  void check(const CallSite& call, const Tile& dst, const Tile& data, Function function,
              const ActivationOptions& options);
 
-  void compute(const Tile& dst, const Tile& data, Function function,
+  void compute(const CallSite& call, const Tile& dst, const Tile& data, Function function,
                const ActivationOptions& options);
 
   // Counts the arguments outside the function's range; their results follow the policy.

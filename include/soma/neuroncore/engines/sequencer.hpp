@@ -16,8 +16,8 @@ class Sequencer {
   Sequencer& operator=(const Sequencer&) = delete;
 
   // Later instructions begin once the semaphore has reached the value.
-  Self& wait(Semaphore& semaphore, std::uint32_t value) {
-    semaphore.wait(core_, lane, value);
+  Self& wait(Semaphore& semaphore, std::uint32_t value, SourceLine source = calling_line()) {
+    semaphore.wait(core_, lane, value, source);
     return self();
   }
   // Adds to the semaphore once the last instruction so far has ended.

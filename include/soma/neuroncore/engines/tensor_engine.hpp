@@ -36,8 +36,8 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
   TensorEngine& transpose(const Tile& dst, const Tile& src, SourceLine source = calling_line());
 
  private:
-  void check_inputs(std::string_view name, const Tile& stationary, const Tile& moving);
-  void check_destination(std::string_view name, const Tile& dst);
+  void check_inputs(const CallSite& call, const Tile& stationary, const Tile& moving);
+  void check_destination(const CallSite& call, const Tile& dst);
 
   // Widens rows to floats, `padded` floats to a row, with zeros after the last.
   void widen(const Tile& tile, float* to, std::size_t padded);

@@ -151,16 +151,16 @@ class VectorEngine : public LaneEngine<VectorEngine, Engine::vector> {
  private:
   // ---- checks
 
-  static void check_operator(std::string_view name, Alu op);
-  static void check_arithmetic(std::string_view name, Alu op);
-  static void check_binary(std::string_view name, Alu op);
-  static void check_reduction(std::string_view name, Alu op);
-  static void check_fold(std::string_view name, Alu op);
+  static void check_operator(const CallSite& call, Alu op);
+  static void check_arithmetic(const CallSite& call, Alu op);
+  static void check_binary(const CallSite& call, Alu op);
+  static void check_reduction(const CallSite& call, Alu op);
+  static void check_fold(const CallSite& call, Alu op);
   // Checks for integers of one width.
-  static void check_bits(std::string_view name, Alu op, std::initializer_list<Operand> operands);
-  static void check_unary(std::string_view name, Alu op, const Operand& named, float value,
+  static void check_bits(const CallSite& call, Alu op, std::initializer_list<Operand> operands);
+  static void check_unary(const CallSite& call, Alu op, const Operand& named, float value,
                           bool reverse);
-  void check_scalar(std::string_view name, const Tile& dst, const Tile& data, Alu op0,
+  void check_scalar(const CallSite& call, const Tile& dst, const Tile& data, Alu op0,
                     const ScalarOperand& s0, Alu op1, const ScalarOperand& s1,
                     const ScalarOptions& options);
 
@@ -170,7 +170,7 @@ class VectorEngine : public LaneEngine<VectorEngine, Engine::vector> {
                    std::size_t count);
   float reduce(Alu op, const float* x, std::size_t count) const;
   // dst = a op b, or a op constant.
-  void on_bits(std::string_view name, const Tile& dst, const Tile& a, const Tile* b,
+  void on_bits(const CallSite& call, const Tile& dst, const Tile& a, const Tile* b,
                std::uint32_t constant, Alu op, bool reverse);
   void fold_bits(const Tile& dst, const Tile& data, Alu op, std::size_t folded);
   void fold_floats(const Tile& dst, const Tile& data, Alu op, std::size_t folded, bool negate,
@@ -178,8 +178,8 @@ class VectorEngine : public LaneEngine<VectorEngine, Engine::vector> {
 
   // ---- searches
 
-  void check_eight(std::string_view name, const Operand& operand, const Tile& data);
-  void check_initial(std::string_view name, const ScalarOperand& initial, const Tile& data);
+  void check_eight(const CallSite& call, const Operand& operand, const Tile& data);
+  void check_initial(const CallSite& call, const ScalarOperand& initial, const Tile& data);
 
   // Element i of all partitions, then element i + 1.
   std::vector<float> turned(const Tile& tile);

@@ -33,11 +33,12 @@ SOMA_INLINE Core::Core(Context& context, const Machine& machine, const CoreOptio
       gpsimd(state_),
       dma(state_) {}
 
-SOMA_INLINE Tile Core::Sbuf::tile(DType dtype, std::size_t partitions, std::size_t elements) {
+SOMA_INLINE Tile Core::Sbuf::tile(DType dtype, std::size_t partitions, std::size_t elements,
+                                  SourceLine source) {
   // A new tile is filled with NaN, but not while a transfer from a tile whose scope has ended
   // is in progress.
   if (state.options.uninitialised == Uninitialised::nan) state.end_transfers();
-  return state.sbuf.tile(state.machine, dtype, partitions, elements);
+  return state.sbuf.tile(state.machine, dtype, partitions, elements, source);
 }
 
 SOMA_INLINE std::size_t Core::Sbuf::capacity() const { return state.sbuf.capacity(); }
@@ -46,8 +47,9 @@ SOMA_INLINE std::size_t Core::Sbuf::used() const { return state.sbuf.used(); }
 
 SOMA_INLINE std::size_t Core::Sbuf::high_water() const { return state.sbuf.high_water(); }
 
-SOMA_INLINE Tile Core::Psum::tile(std::size_t partitions, std::size_t elements, DType dtype) {
-  return state.psum.tile(state.machine, dtype, partitions, elements);
+SOMA_INLINE Tile Core::Psum::tile(std::size_t partitions, std::size_t elements, DType dtype,
+                                  SourceLine source) {
+  return state.psum.tile(state.machine, dtype, partitions, elements, source);
 }
 
 SOMA_INLINE std::size_t Core::Psum::capacity() const { return state.psum.capacity(); }
@@ -68,8 +70,9 @@ SOMA_INLINE Core::Scope::~Scope() {
   core_.semaphores_ = semaphores_;
 }
 
-SOMA_INLINE Semaphore Core::semaphore() {
-  at_most("semaphore", "semaphores", semaphores_ + 1, state_.machine.semaphores, "in use");
+SOMA_INLINE Semaphore Core::semaphore(SourceLine source) {
+  at_most({"semaphore", source}, "semaphores", semaphores_ + 1, state_.machine.semaphores,
+          "in use");
   ++semaphores_;
   return {};
 }
@@ -108,6 +111,10 @@ SOMA_INLINE void Core::Turns::turn() {
   next_ = next_ == MemoryEnd::first ? MemoryEnd::last : MemoryEnd::first;
 }
 
+SOMA_INLINE std::size_t Core::hbm_high_water() const {
+  return state_.context.heap().peak_bytes() - state_.sbuf.host_bytes() - state_.psum.host_bytes();
+}
+
 SOMA_INLINE void Core::start_high_water() {
   state_.sbuf.start_high_water();
   state_.psum.start_high_water();
@@ -139,8 +146,8 @@ SOMA_INLINE const RecordNames& Core::record_names() const { return state_.record
 
 SOMA_INLINE Record Core::take_recorded() { return state_.recorder.take(); }
 
-SOMA_INLINE Tensor Core::copy_out(const Tile& tile) {
-  look("copy_out", tile);
+SOMA_INLINE Tensor Core::copy_out(const Tile& tile, SourceLine source) {
+  look({"copy_out", source}, tile);
   const Tensor result =
       Tensor::empty(state_.context, Shape{tile.partitions(), tile.free_size()}, tile.held());
   std::byte* to = result.mutable_raw();
@@ -149,8 +156,8 @@ SOMA_INLINE Tensor Core::copy_out(const Tile& tile) {
   return result;
 }
 
-SOMA_INLINE std::vector<float> Core::values(const Tile& tile) {
-  look("values", tile);
+SOMA_INLINE std::vector<float> Core::values(const Tile& tile, SourceLine source) {
+  look({"values", source}, tile);
   const FloatEnvironment environment;
   std::vector<float> result(tile.partitions() * tile.free_size());
   const PartitionReader reader(state_.kernels, state_.memory_of(tile), tile);
@@ -159,12 +166,12 @@ SOMA_INLINE std::vector<float> Core::values(const Tile& tile) {
   return result;
 }
 
-SOMA_INLINE void Core::look(std::string_view name, const Tile& tile) {
+SOMA_INLINE void Core::look(const CallSite& call, const Tile& tile) {
   if (state_.order.synchronization() == Synchronization::automatic) state_.end_transfers();
-  state_.check(name, {"tile", tile});
+  state_.check(call, {"tile", tile});
   if (!state_.options.compute)
-    fail(error_id::neuroncore_dry_run, name, "tile", tile.describe() + " of a dry run",
-         "numbers: CoreOptions::compute = true");
+    fail(error_id::neuroncore_dry_run, call.text(), Operand{"tile", tile}.text(),
+         tile.describe() + " of a dry run", "numbers: CoreOptions::compute = true");
 }
 
 }  // namespace SOMA_NAMESPACE::neuroncore

@@ -48,16 +48,16 @@ SOMA_INLINE OnChipMemory& CoreState::memory_of(const Tile& tile) {
   return tile.memory() == Memory::sbuf ? sbuf : psum;
 }
 
-SOMA_INLINE void CoreState::check(std::string_view instruction, const Operand& operand) {
+SOMA_INLINE void CoreState::check(const CallSite& call, const Operand& operand) {
   const Tile& tile = operand.tile;
-  if (!tile.defined()) rule_broken(instruction, operand.name, "no tile", "a tile");
-  memory_of(tile).check_alive(instruction, operand.name, tile);
+  if (!tile.defined()) rule_broken(call, operand, "no tile", "a tile");
+  memory_of(tile).check_alive(call, operand);
   const std::size_t start = tile.first_partition(), count = tile.partitions();
-  if (count == 0) rule_broken(instruction, operand.name, "0 partitions", "1 to 128");
-  at_most(instruction, operand.name, start + count, machine.partitions, "partitions");
+  if (count == 0) rule_broken(call, operand, "0 partitions", "1 to 128");
+  at_most(call, operand, start + count, machine.partitions, "partitions");
   const std::size_t step = count > 64 ? 128 : count > 32 ? 64 : 32;
   if (start % step != 0)
-    rule_broken(instruction, operand.name,
+    rule_broken(call, operand,
                 std::to_string(count) + " partitions from " + std::to_string(start) + " on",
                 count > 64   ? "start partition 0 for more than 64"
                 : count > 32 ? "start partition 0 or 64 for 33 to 64"
@@ -65,63 +65,83 @@ SOMA_INLINE void CoreState::check(std::string_view instruction, const Operand& o
   for (std::size_t i = 0; i < tile.rank(); ++i) {
     const FreeDimension& dimension = tile.dimension(i);
     if (dimension.size == 0)
-      rule_broken(instruction, operand.name, tile.describe(), "free dimensions of 1 or more");
+      rule_broken(call, operand, tile.describe(), "free dimensions of 1 or more");
     if (dimension.size > 65536 || dimension.stride > 32767 || dimension.stride < -32768)
-      rule_broken(instruction, operand.name,
+      rule_broken(call, operand,
                   "a free dimension of " + std::to_string(dimension.size) + " elements " +
                       std::to_string(dimension.stride) + " apart",
                   "16-bit sizes and strides");
   }
 }
 
-SOMA_INLINE void CoreState::check_free(std::string_view instruction, const Operand& operand) {
-  check(instruction, operand);
+SOMA_INLINE void CoreState::check_free(const CallSite& call, const Operand& operand) {
+  check(call, operand);
   at_most(
-      instruction, operand.name, operand.tile.free_size(),
+      call, operand, operand.tile.free_size(),
       operand.tile.memory() == Memory::sbuf ? machine.sbuf_operand_free : machine.psum_operand_free,
       "elements a partition");
 }
 
-SOMA_INLINE void CoreState::check_memory(std::string_view instruction, const Operand& operand,
+SOMA_INLINE void CoreState::check_memory(const CallSite& call, const Operand& operand,
                                          Memory memory, std::string_view engine) {
   if (operand.tile.memory() != memory)
-    rule_broken(instruction, operand.name, operand.tile.describe(),
+    rule_broken(call, operand, operand.tile.describe(),
                 "in " + std::string(to_string(memory)) + ", which is all that the " +
                     std::string(engine) + " engine reaches");
 }
 
-SOMA_INLINE void CoreState::check_same_partitions(std::string_view instruction, const Operand& a,
+SOMA_INLINE void CoreState::check_same_partitions(const CallSite& call, const Operand& a,
                                                   const Operand& b) {
   if (a.tile.partitions() != b.tile.partitions())
     rule_broken(
-        instruction, b.name, b.tile.describe(),
+        call, b, b.tile.describe(),
         "the " + std::to_string(a.tile.partitions()) + " partitions of " + std::string(a.name));
 }
 
-SOMA_INLINE void CoreState::check_same_size(std::string_view instruction, const Operand& a,
+SOMA_INLINE void CoreState::check_same_size(const CallSite& call, const Operand& a,
                                             const Operand& b) {
-  check_same_partitions(instruction, a, b);
+  check_same_partitions(call, a, b);
   if (a.tile.free_size() != b.tile.free_size())
     rule_broken(
-        instruction, b.name, b.tile.describe(),
+        call, b, b.tile.describe(),
         std::to_string(a.tile.free_size()) + " elements a partition, as " + std::string(a.name));
 }
 
-SOMA_INLINE void CoreState::check_not_both_psum(std::string_view instruction, const Operand& a,
+SOMA_INLINE void CoreState::check_not_both_psum(const CallSite& call, const Operand& a,
                                                 const Operand& b) {
   if (a.tile.memory() == Memory::psum && b.tile.memory() == Memory::psum)
-    rule_broken(instruction, b.name, b.tile.describe(),
+    rule_broken(call, b, b.tile.describe(),
                 "in SBUF, where " + std::string(a.name) + " is in PSUM");
 }
 
-SOMA_INLINE void CoreState::check_floating(std::string_view instruction, const Operand& operand) {
+SOMA_INLINE void CoreState::check_floating(const CallSite& call, const Operand& operand) {
   if (!is_floating(operand.tile.dtype()))
-    rule_broken(instruction, operand.name, operand.tile.describe(), "a floating type");
+    rule_broken(call, operand, operand.tile.describe(), "a floating type");
 }
 
-SOMA_INLINE void CoreState::check_integer(std::string_view instruction, const Operand& operand) {
+SOMA_INLINE void CoreState::check_integer(const CallSite& call, const Operand& operand) {
   if (is_floating(operand.tile.dtype()))
-    rule_broken(instruction, operand.name, operand.tile.describe(), "an integer type");
+    rule_broken(call, operand, operand.tile.describe(), "an integer type");
+}
+
+SOMA_INLINE void CoreState::check_apart(const CallSite& call, const Operand& src,
+                                        const Operand& dst) {
+  if (src.tile.memory() == dst.tile.memory() && region_of(src.tile).meets(region_of(dst.tile)))
+    undefined(call, dst, dst.tile.describe() + " on bytes of " + src.text(),
+              "other bytes than " + std::string(src.name));
+}
+
+SOMA_INLINE void CoreState::check_places(const CallSite& call, std::initializer_list<Operand> reads,
+                                         const Operand& written) {
+  if (overlaps_itself(written.tile))
+    rule_broken(call, written, written.tile.describe() + " that is a broadcast",
+                "a place of its own for each result");
+  const Region bytes = region_of(written.tile);
+  for (const Operand& read : reads)
+    if (read.tile.defined() && read.tile.memory() == written.tile.memory() &&
+        region_of(read.tile).meets(bytes) && !same_elements(read.tile, written.tile))
+      undefined(call, written, written.tile.describe() + " on bytes of " + read.text(),
+                "the same elements as " + std::string(read.name) + ", or none of its bytes");
 }
 
 SOMA_INLINE CostFields CoreState::cost_of(const Tile& tile, Alu op) {
@@ -135,6 +155,8 @@ SOMA_INLINE Running CoreState::begin(const SourceLine& source, Opcode opcode, La
                                      std::initializer_list<Operand> reads,
                                      std::initializer_list<Operand> writes, const CostFields& cost,
                                      Direction direction) {
+  for (const Operand& written : writes)
+    if (written.tile.defined()) check_places({to_string(opcode), source}, reads, written);
   const Position at = order.begin(lane);
   running_ = opcode;
   ++statistics.instructions[static_cast<std::size_t>(opcode)];
@@ -160,7 +182,7 @@ SOMA_INLINE Running CoreState::begin(const SourceLine& source, Opcode opcode, La
     // A transfer's input may still be in transit in the same queue, which keeps the order.
     if (engine_of(lane) == Engine::dma && !memory_of(operand.tile).readable(operand.tile))
       end_transfers(lane, at.number - 1);
-    memory_of(operand.tile).check_read(to_string(opcode), operand.name, operand.tile);
+    memory_of(operand.tile).check_read({to_string(opcode), source}, operand);
   }
   if (instruction_watch != nullptr) {
     instruction_watch->begins(*this, opcode, lane, source);
@@ -173,8 +195,8 @@ SOMA_INLINE Running CoreState::begin(const SourceLine& source, Opcode opcode, La
 SOMA_INLINE void CoreState::touch(const SourceLine& source, Opcode opcode, Position at,
                                   const Region& region, bool writes) {
   if (options.record) recorder.touch(region, writes);
-  order.touch({region, at, opcode, writes, source, recorder.region()}, [this](Position earlier) {
-    if (options.record) recorder.wait(earlier);
+  order.touch({region, at, opcode, writes, source, recorder.region()}, [this, writes](Position earlier) {
+    if (options.record) recorder.wait(earlier, writes);
     if (order.synchronization() == Synchronization::automatic)
       end_transfers(earlier.lane, earlier.number);
   });

@@ -13,30 +13,40 @@
 
 namespace SOMA_NAMESPACE::neuroncore {
 
-SOMA_INLINE void rule_broken(std::string_view instruction, std::string_view operand,
+SOMA_INLINE std::string CallSite::text() const {
+  std::string result(name);
+  if (source.line != 0)
+    result.append(" at ")
+        .append(without_folders(source.file))
+        .append(":")
+        .append(std::to_string(source.line));
+  return result;
+}
+
+SOMA_INLINE void rule_broken(const CallSite& call, std::string_view operand,
                              const std::string& value, std::string_view limit) {
-  fail(error_id::neuroncore_rule_broken, instruction, operand, value, limit);
+  fail(error_id::neuroncore_rule_broken, call.text(), operand, value, limit);
 }
 
-SOMA_INLINE void undefined(std::string_view instruction, std::string_view operand,
-                           const std::string& value, std::string_view limit) {
-  fail(error_id::neuroncore_undefined, instruction, operand, value, limit);
+SOMA_INLINE void undefined(const CallSite& call, std::string_view operand, const std::string& value,
+                           std::string_view limit) {
+  fail(error_id::neuroncore_undefined, call.text(), operand, value, limit);
 }
 
-SOMA_INLINE void undisclosed(std::string_view instruction, std::string_view operand,
+SOMA_INLINE void undisclosed(const CallSite& call, std::string_view operand,
                              const std::string& value, std::string_view limit) {
-  fail(error_id::neuroncore_undisclosed, instruction, operand, value, limit);
+  fail(error_id::neuroncore_undisclosed, call.text(), operand, value, limit);
 }
 
-SOMA_INLINE void not_implemented(std::string_view instruction, std::string_view operand,
+SOMA_INLINE void not_implemented(const CallSite& call, std::string_view operand,
                                  const std::string& value, std::string_view limit) {
-  fail(error_id::neuroncore_not_implemented, instruction, operand, value, limit);
+  fail(error_id::neuroncore_not_implemented, call.text(), operand, value, limit);
 }
 
-SOMA_INLINE void at_most(std::string_view instruction, std::string_view operand, std::size_t value,
+SOMA_INLINE void at_most(const CallSite& call, std::string_view operand, std::size_t value,
                          std::size_t limit, std::string_view what) {
   if (value > limit)
-    rule_broken(instruction, operand, std::to_string(value) + " " + std::string(what),
+    rule_broken(call, operand, std::to_string(value) + " " + std::string(what),
                 "at most " + std::to_string(limit));
 }
 

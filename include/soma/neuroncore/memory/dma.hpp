@@ -34,7 +34,7 @@ class Dma {
   explicit Dma(CoreState& core, std::size_t queue = 0) : core_(&core), queue_(queue) {}
 
   // Error neuroncore.rule_broken.
-  Dma queue(std::size_t index) const;
+  Dma queue(std::size_t index, SourceLine source = calling_line()) const;
   Lane lane() const;
 
   // Loads row r of the view into partition r.
@@ -47,7 +47,7 @@ class Dma {
   // Partition p = row indices[p] of a matrix; indices is [P, 1] of int32 in SBUF.
   Dma& gather(const Tile& tile, const HbmView& table, const Tile& indices,
               OutOfBounds out_of_bounds = OutOfBounds::error, SourceLine source = calling_line());
-  // Row indices[p] of a matrix = partition p, or += partition p (in fp32, partitions in ascending
+  // Row indices[p] of a matrix = partition p (of equal indices the last one stays), or += partition p (in fp32, partitions in ascending
   // order, so that equal indices add up).
   Dma& scatter(const HbmView& table, const Tile& tile, const Tile& indices,
                Scatter how = Scatter::overwrite, OutOfBounds out_of_bounds = OutOfBounds::error,
@@ -57,7 +57,7 @@ class Dma {
            SourceLine source = calling_line());
 
   // The queue waits; and it signals once its last transfer has ended: every DMA engine adds one.
-  Dma& wait(Semaphore& semaphore, std::uint32_t value);
+  Dma& wait(Semaphore& semaphore, std::uint32_t value, SourceLine source = calling_line());
   Dma& signal(Semaphore& semaphore);
 
  private:
@@ -65,10 +65,10 @@ class Dma {
 
   // ---- checks and order
 
-  void check(std::string_view name, const Operand& operand, const HbmView& view);
-  static void check_writable(std::string_view name, const HbmView& view);
-  static void check_sizes(std::string_view name, const Tile& tile, const HbmView& view);
-  void check_indices(std::string_view name, const Tile& tile, const HbmView& table,
+  void check(const CallSite& call, const Operand& operand, const HbmView& view);
+  static void check_writable(const CallSite& call, const HbmView& view);
+  static void check_sizes(const CallSite& call, const Tile& tile, const HbmView& view);
+  void check_indices(const CallSite& call, const Tile& tile, const HbmView& table,
                      const Tile& indices);
   // The rows of `tile` move from or to the same number of rows of a view, `views` times.
   Position begin(SourceLine source, Opcode opcode, std::initializer_list<Operand> reads,
@@ -78,7 +78,7 @@ class Dma {
   void show_read(const HbmView& view);
   static void show_written(CoreState& core, const HbmView& view);
 
-  static std::int64_t index_of(CoreState& core, std::string_view name, const Tile& indices,
+  static std::int64_t index_of(CoreState& core, const CallSite& call, const Tile& indices,
                                std::size_t p, const HbmView& table, OutOfBounds out_of_bounds);
   CoreState* core_;
   std::size_t queue_;

@@ -4,6 +4,7 @@
 
 #include <soma/neuroncore/faults.hpp>
 #include <soma/neuroncore/memory/region.hpp>
+#include <soma/neuroncore/source_line.hpp>
 #include <soma/tensor/tensor.hpp>
 
 #include <array>
@@ -21,12 +22,15 @@ struct HbmDimension {
 };
 
 // The first dimension maps to partitions; the others (up to three) are the free dimensions.
+//
+// Whatever the steps by which a view was made, its elements are within the tensor. A function below
+// that would leave it is Error neuroncore.rule_broken, which names the line of the call.
 class HbmView {
  public:
   static constexpr std::size_t max_rank = 4;
 
   // A view of a tensor of rank 0 to 4. A vector is one row.
-  HbmView(const Tensor& tensor, bool writable);  // NOLINT: see hbm()
+  HbmView(const Tensor& tensor, bool writable, SourceLine source = calling_line());  // NOLINT
 
   const std::byte* data() const { return data_; }
   std::byte* mutable_data() const { return data_; }
@@ -40,39 +44,57 @@ class HbmView {
   // True if the elements of a row are adjacent.
   bool adjacent() const;
 
-  HbmView slice(std::size_t dimension, std::size_t begin, std::size_t end) const;
-  HbmView rows(std::size_t begin, std::size_t end) const;
-  HbmView columns(std::size_t begin, std::size_t end) const;
+  HbmView slice(std::size_t dimension, std::size_t begin, std::size_t end,
+                SourceLine source = calling_line()) const;
+  HbmView rows(std::size_t begin, std::size_t end, SourceLine source = calling_line()) const;
+  HbmView columns(std::size_t begin, std::size_t end, SourceLine source = calling_line()) const;
   // Exchanges two dimensions.
-  HbmView swap(std::size_t a, std::size_t b) const;
+  HbmView swap(std::size_t a, std::size_t b, SourceLine source = calling_line()) const;
   // One row, read by every partition.
-  HbmView broadcast_rows(std::size_t rows) const;
+  HbmView broadcast_rows(std::size_t rows, SourceLine source = calling_line()) const;
   // The same row pattern `rows` times, `stride` elements apart.
-  HbmView with_rows(std::size_t rows, std::size_t stride) const;
+  HbmView with_rows(std::size_t rows, std::size_t stride, SourceLine source = calling_line()) const;
   // Two to four other dimensions, from the element on that is `offset` elements after the first.
-  HbmView pattern(std::size_t offset, std::span<const HbmDimension> dimensions) const;
+  HbmView pattern(std::size_t offset, std::span<const HbmDimension> dimensions,
+                  SourceLine source = calling_line()) const;
   // The same bytes as elements of another type, of the same width or of a width that divides it.
-  HbmView as(DType dtype) const;
+  HbmView as(DType dtype, SourceLine source = calling_line()) const;
   // The elements of adjacent memory as one row.
-  HbmView flat() const;
+  HbmView flat(SourceLine source = calling_line()) const;
   // The elements of adjacent memory as rows of `columns` each.
-  HbmView as_rows(std::size_t columns) const;
+  HbmView as_rows(std::size_t columns, SourceLine source = calling_line()) const;
 
   Region region() const;
+  // True if two elements of the view share a place.
+  bool overlaps_itself() const;
   std::string describe() const;
 
  private:
+  friend HbmView hbm_first(const Tensor& tensor, SourceLine source);
+  friend HbmView hbm_first_target(const Tensor& tensor, SourceLine source);
+  enum class Only { first };
+  HbmView(Only first, const Tensor& tensor, bool writable, SourceLine source);
+
+  // The number of bytes from the first element of a tensor to its last.
+  static std::size_t extent(const Tensor& tensor);
+  // The view, if it is within the tensor.
+  HbmView checked(const CallSite& call) const;
+
   std::byte* data_ = nullptr;
   DType dtype_;
   bool writable_;
   std::size_t rank_ = 2;
   std::array<std::size_t, max_rank> sizes_{1, 1, 1, 1}, strides_{0, 1, 1, 1};
+  std::size_t behind_ = 0;  // bytes of the tensor from data_ on
 };
 
 // hbm(): a tensor to read; hbm_target(): a tensor to write. Error tensor.read_only. (A view holds
 // no reference: the tensor must live until the core has finished with it.)
-HbmView hbm(const Tensor& tensor);
-HbmView hbm_target(const Tensor& tensor);
+HbmView hbm(const Tensor& tensor, SourceLine source = calling_line());
+HbmView hbm_target(const Tensor& tensor, SourceLine source = calling_line());
+// The same for the first element of a tensor of any rank: pattern() reaches all others from it.
+HbmView hbm_first(const Tensor& tensor, SourceLine source = calling_line());
+HbmView hbm_first_target(const Tensor& tensor, SourceLine source = calling_line());
 
 }  // namespace SOMA_NAMESPACE::neuroncore
 

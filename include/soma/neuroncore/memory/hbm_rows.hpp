@@ -61,8 +61,8 @@ void write_floats(CoreState& core, const HbmView& view, std::size_t row, const f
 PartitionWriter writer_of(CoreState& core, const Tile& tile);
 
 // Loads row `row` of a view into partition p. `buffer` holds twice the elements.
-void load_row(CoreState& core, const PartitionWriter& writer, const Tile& tile, std::size_t p,
-              const HbmView& view, std::size_t row, float* buffer);
+void load_row(CoreState& core, const CallSite& call, const PartitionWriter& writer,
+              const Tile& tile, std::size_t p, const HbmView& view, std::size_t row, float* buffer);
 // Stores partition p in row `row` of a view.
 void store_row(CoreState& core, const Tile& tile, std::size_t p, const HbmView& view,
                std::size_t row, float* buffer);

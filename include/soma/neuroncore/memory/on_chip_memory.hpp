@@ -44,7 +44,8 @@ class OnChipMemory {
 
   // A tile of `partitions` partitions from the first one on, with `elements` elements in each.
   // Errors neuroncore.rule_broken: no room, no such type, too many partitions.
-  Tile tile(const Machine& machine, DType dtype, std::size_t partitions, std::size_t elements);
+  Tile tile(const Machine& machine, DType dtype, std::size_t partitions, std::size_t elements,
+            SourceLine source);
 
   // The end from which tiles are allocated from now on; nothing changes while there are any.
   void allocate_from(MemoryEnd end);
@@ -55,19 +56,21 @@ class OnChipMemory {
   std::size_t used() const { return used_; }              // now
   std::size_t high_water() const { return high_water_; }  // at most so far
   void start_high_water() { high_water_ = used_; }
+  // The host's memory that this model takes for its bytes and marks.
+  std::size_t host_bytes() const { return bytes_.bytes() + written_.bytes(); }
 
   // The first element of a partition of a tile.
   std::byte* at(const Tile& tile, std::size_t partition) const;
 
   // Error neuroncore.undefined: the tile's scope has ended, or the tile belongs to another core.
-  void check_alive(std::string_view instruction, std::string_view operand, const Tile& tile) const;
+  void check_alive(const CallSite& call, const Operand& operand) const;
 
   // True if every element was written, or if reading unwritten elements is allowed.
   bool readable(const Tile& tile) const;
   // True if every element was written.
   bool written(const Tile& tile) const;
   // Error neuroncore.undefined: the tile is not readable.
-  void check_read(std::string_view instruction, std::string_view operand, const Tile& tile) const;
+  void check_read(const CallSite& call, const Operand& operand) const;
   // True if a matmul was the last writer of every element.
   bool written_by_matmul(const Tile& tile) const;
   // For a tile whose scope has ended (a late transfer) nothing is noted.

@@ -36,6 +36,8 @@ class Region {
   bool meets(const Region& other) const;
   // True if this region contains every byte of the other; false if that is not obvious.
   bool holds(const Region& other) const;
+  // A number of the pattern behind the first byte, the same for equal patterns; never 0.
+  std::uint64_t pattern() const;
 
  private:
   static std::ptrdiff_t reach_of(const Step& step);
@@ -60,6 +62,13 @@ class Region {
 };
 
 Region region_of(const Tile& tile);
+
+// True if two elements of `width` bytes share a byte, where the steps repeat the element: as a
+// destination such a pattern has fewer places than results.
+bool overlaps_itself(std::size_t width, std::span<const Step> steps);
+bool overlaps_itself(const Tile& tile);
+// True if both have the same elements in the same order, under any free dimensions.
+bool same_elements(const Tile& a, const Tile& b);
 
 }  // namespace SOMA_NAMESPACE::neuroncore
 

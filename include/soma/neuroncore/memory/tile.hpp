@@ -7,6 +7,7 @@
 // and the limits of an instruction when it uses the tile.
 
 #include <soma/neuroncore/faults.hpp>
+#include <soma/neuroncore/source_line.hpp>
 #include <soma/tensor/dtype.hpp>
 
 #include <array>
@@ -37,7 +38,7 @@ class Tile {
   Tile() = default;
   // Used by the memories. `wide`: floating elements are held as fp32.
   Tile(Memory memory, DType dtype, bool wide, std::size_t partitions, std::size_t offset,
-       std::size_t address, std::size_t elements, std::uint64_t allocation);
+       std::size_t address, std::size_t elements, std::uint64_t allocation, SourceLine made);
 
   bool defined() const { return allocation_ != 0; }
   Memory memory() const { return memory_; }
@@ -62,24 +63,34 @@ class Tile {
   // True if a partition's elements are adjacent.
   bool adjacent() const;
 
+  // The same tile under a name, a literal, by which errors call it and everything sliced from it.
+  // A tile without a name is called by the line that made it.
+  Tile named(const char* name) const;
+  // "tile weights", or "tile of softmax.cpp:12"
+  std::string label() const;
+
+  // Every function below names the line of its call in an error; Error neuroncore.rule_broken.
+
   // Partitions begin to end of this tile.
-  Tile rows(std::size_t begin, std::size_t end) const;
+  Tile rows(std::size_t begin, std::size_t end, SourceLine source = calling_line()) const;
   // Elements begin, begin + step ... below end: columns() of the last free dimension, slice() of
   // another.
-  Tile columns(std::size_t begin, std::size_t end, std::size_t step = 1) const;
-  Tile slice(std::size_t dimension, std::size_t begin, std::size_t end, std::size_t step = 1) const;
+  Tile columns(std::size_t begin, std::size_t end, std::size_t step = 1,
+               SourceLine source = calling_line()) const;
+  Tile slice(std::size_t dimension, std::size_t begin, std::size_t end, std::size_t step = 1,
+             SourceLine source = calling_line()) const;
   // The same elements under other free dimensions. The tile must be adjacent.
-  Tile reshape(std::initializer_list<std::size_t> sizes) const;
+  Tile reshape(std::initializer_list<std::size_t> sizes, SourceLine source = calling_line()) const;
   // A free dimension of size 1, read `size` times.
-  Tile broadcast(std::size_t dimension, std::size_t size) const;
+  Tile broadcast(std::size_t dimension, std::size_t size, SourceLine source = calling_line()) const;
   // Exchanges two free dimensions.
-  Tile swap(std::size_t a, std::size_t b) const;
+  Tile swap(std::size_t a, std::size_t b, SourceLine source = calling_line()) const;
   // The same bytes as another type of the same width, with that type's own bias. Error
   // neuroncore.not_implemented: a narrow floating type that is held as fp32 has no such bytes.
-  Tile as(DType dtype) const;
+  Tile as(DType dtype, SourceLine source = calling_line()) const;
   // A cFP8 tile with the exponent bias `bias` instead of its type's: values are 2^(default - bias)
   // times as large.
-  Tile with_bias(int bias) const;
+  Tile with_bias(int bias, SourceLine source = calling_line()) const;
   // The format of a floating type that is held in its own type, with the bias of this tile.
   FloatFormat format() const;
 
@@ -97,9 +108,30 @@ class Tile {
   int bias_offset_ = 0;
   std::size_t first_partition_ = 0, partitions_ = 0, offset_ = 0, address_ = 0;
   std::uint64_t allocation_ = 0;
+  const char* name_ = "";
+  SourceLine made_;
   std::size_t rank_ = 1;
   std::array<FreeDimension, max_dimensions> dimensions_{};
 };
+
+// A tile as an operand of an instruction.
+struct Operand {
+  std::string_view name;
+  const Tile& tile;
+
+  // "dst (tile weights)"
+  std::string text() const;
+};
+
+// The errors of faults.hpp about an operand: they name its tile.
+[[noreturn]] void rule_broken(const CallSite& call, const Operand& operand,
+                              const std::string& value, std::string_view limit);
+[[noreturn]] void undefined(const CallSite& call, const Operand& operand, const std::string& value,
+                            std::string_view limit);
+[[noreturn]] void not_implemented(const CallSite& call, const Operand& operand,
+                                  const std::string& value, std::string_view limit);
+void at_most(const CallSite& call, const Operand& operand, std::size_t value, std::size_t limit,
+             std::string_view what);
 
 }  // namespace SOMA_NAMESPACE::neuroncore
 

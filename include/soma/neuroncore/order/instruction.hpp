@@ -4,6 +4,7 @@
 // it waited.
 
 #include <soma/neuroncore/engines/engine_kernels.hpp>
+#include <soma/neuroncore/source_line.hpp>
 #include <soma/tensor/dtype.hpp>
 
 #include <array>
@@ -150,29 +151,16 @@ struct CostFields {
 // The direction of a transfer; none: no transfer.
 enum class Direction : std::uint8_t { none, load, store, on_chip, in_hbm };
 
-// The line of a program that issued an instruction. `file` is a literal; in a record it has no
-// folders.
-struct SourceLine {
-  const char* file = "";
-  std::uint32_t line = 0;
+// The bytes of device memory that an instruction reads or writes: from `first` to `last`, of which
+// it takes those of a pattern. Equal patterns at equal places are equal bytes; 0 is no pattern that
+// can be compared. Addresses differ from run to run, so they do not tell two records apart.
+struct HbmPlace {
+  std::uintptr_t first = 0, last = 0;
+  std::uint64_t pattern = 0;
+  bool writes = false;
 
-  friend bool operator==(const SourceLine& a, const SourceLine& b) {
-    return a.line == b.line && std::string_view(a.file) == b.file;
-  }
+  friend constexpr bool operator==(const HbmPlace&, const HbmPlace&) { return true; }
 };
-
-// As the default argument of a function: the line that calls it.
-constexpr SourceLine calling_line(const char* file = __builtin_FILE(),
-                                  std::uint32_t line = __builtin_LINE()) {
-  return {file, line};
-}
-// The part of a path behind its last slash, of either kind.
-constexpr const char* without_folders(const char* file) {
-  const char* name = file;
-  for (; *file != '\0'; ++file)
-    if (*file == '/' || *file == '\\') name = file + 1;
-  return name;
-}
 
 struct Instruction {
   Opcode opcode = Opcode::copy;
@@ -181,12 +169,16 @@ struct Instruction {
   // The last instruction of each lane that had to end before this one began; 0: none. Barriers and
   // semaphore waits are included. Its own lane needs no entry.
   std::array<std::uint32_t, lane_count> after{};
+  // Bit `lane`: it waits for that lane only to write where the lane read or wrote before, and reads
+  // nothing of it. Another place to write would spare the wait.
+  std::uint32_t reuses = 0;
   // True if it reads a result of the previous instruction of its own lane. Accumulating in PSUM is
   // no such read.
   bool reads_previous = false;
   bool uses_sbuf = false, uses_psum = false;  // memories that it reads or writes
   bool result_in_psum = false;
   Direction direction = Direction::none;
+  HbmPlace hbm;
   std::uint32_t call = 0;    // for an operator: RecordNames::calls[call - 1]; 0: none
   std::uint32_t region = 0;  // RecordNames::regions[region - 1], the innermost; 0: none
   std::uint32_t sbuf_used = 0, psum_used = 0;  // bytes a partition, in use when it was issued

@@ -85,7 +85,7 @@ inline constexpr auto vendor_instructions = std::to_array<VendorInstruction>({
     {"tensor_scalar", "gpsimd", "core.gpsimd.tensor_scalar", Opcode::tensor_scalar, "rsqrt only"},
     {"tensor_copy", "gpsimd", "core.gpsimd.copy", Opcode::copy, ""},
     {"memset", "gpsimd", "core.gpsimd.memset", Opcode::memset, "the value passes through fp32"},
-    {"topk", "gpsimd", "", {}, "not implemented: no public semantics beyond its cost"},
+    {"topk", "gpsimd", "", {}, "not implemented; SDK 2.32 publishes its semantics"},
     {"builtin_custom_op", "gpsimd", "core.gpsimd.custom_operator", Opcode::custom_operator,
      "of the vendor's libraries; here for kernels of custom operators (custom_operators.md)"},
     {"rand_set_state", "", "", {}, "NeuronCore-v3 and later"},

@@ -44,7 +44,8 @@ class Recorder {
   void set_work(std::uint64_t bytes, double nanoseconds);
   // The last instruction touches a region, and waits for an earlier instruction.
   void touch(const Region& region, bool writes);
-  void wait(Position earlier);
+  // `writes`: it waits only to write.
+  void wait(Position earlier, bool writes);
 
   // Moves out everything so far. Later instructions form a new record and continue the numbers.
   // Error neuroncore.record: within a region or an operator.
@@ -65,6 +66,8 @@ class Recorder {
   RecordNames names_;
   HeapVector<Instruction> instructions_;
   std::array<Written, lane_count> written_{};
+  // The last instruction of each lane whose bytes the last instruction reads, and overwrites.
+  std::array<std::uint32_t, lane_count> read_{}, overwritten_{};
   std::uint32_t region_ = 0, call_ = 0;
 };
 

@@ -20,7 +20,7 @@ class Semaphore {
   void signal(CoreState& core, Lane lane, std::uint32_t amount);
   // Error neuroncore.undefined: the value can never be reached, because earlier instructions do not
   // add that much.
-  void wait(CoreState& core, Lane lane, std::uint32_t value);
+  void wait(CoreState& core, Lane lane, std::uint32_t value, SourceLine source);
 
  private:
   struct Signal {

@@ -15,11 +15,12 @@
 
 namespace SOMA_NAMESPACE::neuroncore {
 
-// A block of the pool. Each block has memory of its own, so that memory checkers see accesses
-// beyond it.
+// A block of the pool. Each block has memory of its own, with guard bytes before and behind it that
+// show what was written there.
 class LocalBlock {
  public:
   static constexpr std::size_t alignment = 64;  // the size of a vector register
+  static constexpr std::size_t guard = 256;     // bytes on each side, a multiple of the alignment
   explicit LocalBlock(std::size_t bytes);
   LocalBlock(LocalBlock&& other) noexcept
       : freed(other.freed), data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
@@ -28,6 +29,8 @@ class LocalBlock {
   std::byte* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
   bool holds(const void* pointer) const;
+  // "byte 3 behind a block of 64 bytes": a guard byte that was written; empty: none.
+  std::string overrun() const;
 
   bool freed = false;
 
@@ -50,6 +53,10 @@ class LocalMemory {
   std::string free(void* pointer);
   // The same for bytes to copy.
   std::string problem_of(const void* local, std::size_t bytes) const;
+  // The first block with bytes written beside it, as LocalBlock::overrun() names it; freed blocks
+  // are looked at, too.
+  std::string overrun() const;
+  std::size_t unused() const { return bytes_ - used_; }
   // "2 blocks with 4096 bytes"; empty: none.
   std::string left() const;
 

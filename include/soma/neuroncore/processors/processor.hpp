@@ -93,7 +93,8 @@ class Processor {
 
   // A whole tensor moves between device memory and the processor, a block at a time.
   void bulk(ProcessorTensor& tensor, bool writes);
-  // Returns the counts, and logs leftover memory.
+  // Returns the counts, and logs leftover memory. Error neuroncore.undefined: bytes beside a block
+  // of local memory were written.
   ProcessorCounts finish();
 
  private:

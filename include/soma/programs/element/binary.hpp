@@ -61,7 +61,7 @@ class BinaryInput {
   BinaryInput(Core& core, const Tensor& tensor, std::size_t row_step, std::size_t column_step,
               std::size_t partitions, std::size_t width)
       : core_(core),
-        view_(hbm(first_element(tensor))),
+        view_(neuroncore::hbm_first(tensor)),
         row_step_(row_step),
         column_step_(column_step),
         tiles_(core, tensor.dtype(), partitions, column_step == 0 ? 1 : width) {}
@@ -74,11 +74,8 @@ class BinaryInput {
                           tile_.partitions() >= rows && tile_.free_size() == loaded;
     if (!repeated) {
       tile_ = tiles_.next(rows, loaded);
-      core_.dma.load(tile_, view_.with_rows(begin + 1, 1)
-                                .rows(begin, begin + 1)
-                                .with_rows(loaded, column_step_)
-                                .swap(0, 1)
-                                .with_rows(rows, row_step_));
+      const neuroncore::HbmDimension block[] = {{rows, row_step_}, {loaded, column_step_}};
+      core_.dma.load(tile_, view_.pattern(begin, block));
       begin_ = begin;
     }
     const Tile tile = tile_.rows(0, rows);
@@ -86,11 +83,6 @@ class BinaryInput {
   }
 
  private:
-  static Tensor first_element(Tensor tensor) {
-    while (tensor.rank() > 0) tensor = tensor.select(0, 0);
-    return tensor;
-  }
-
   Core& core_;
   HbmView view_;
   std::size_t row_step_, column_step_, begin_ = 0;

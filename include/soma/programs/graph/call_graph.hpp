@@ -35,7 +35,8 @@ class CallGraph final : public PendingCalls {
   CallGraph(Heap& heap, Cut cut) : cut_(heap, std::move(cut)) {}
   CallGraph(const CallGraph&) = delete;
   CallGraph& operator=(const CallGraph&) = delete;
-  // Recorded calls that never ran stay undone: their tensors keep their old content.
+  // Calls that are still there never run, and their tensors keep their old content: the owner runs
+  // them before, or marks their results.
   ~CallGraph();
 
   bool empty() const;

@@ -13,6 +13,7 @@
 #include <array>
 #include <cstddef>
 #include <span>
+#include <vector>
 
 namespace SOMA_NAMESPACE::programs::detail {
 
@@ -48,6 +49,12 @@ class CopyLoops {
     return longest;
   }
   const Dimension& dimension(std::size_t i) const { return dimensions_[i]; }
+  // The dimension whose elements lie side by side in the view; rank(): none.
+  std::size_t side_by_side() const {
+    std::size_t i = 0;
+    while (i < rank_ && dimensions_[i].from != 1) ++i;
+    return i;
+  }
   // Calls each(from, to) with the offsets for all dimensions before the last `inner` but one.
   template <class Each>
   void for_others(std::size_t inner, std::size_t but, const Each& each) const {
@@ -81,14 +88,15 @@ class ViewCopy {
 
   ViewCopy(Core& core, const Tensor& tensor, const Tensor& copy)
       : core_(core),
-        from_(hbm(first_element(tensor))),
-        to_(hbm_target(first_element(copy))),
+        from_(neuroncore::hbm_first(tensor)),
+        to_(neuroncore::hbm_first_target(copy)),
         type_(plain_type(tensor.dtype())),
         parts_(size_of(tensor.dtype()) / size_of(type_)),
         most_(16 * 1024 / size_of(tensor.dtype())) {}
 
   void run(const CopyLoops& loops) const {
     if (loops.rank() == 1) return split(loops.dimension(0));
+    if (const std::size_t rows = loops.side_by_side(); turns(loops, rows)) return turn(loops, rows);
     const Dimension& last = loops.inner(0);
     // A partition takes the elements of the last dimension, or of the last two if they fit.
     const bool two = loops.rank() > 2 && last.size * loops.inner(1).size <= most_;
@@ -110,12 +118,85 @@ class ViewCopy {
   }
 
  private:
-  static Tensor first_element(Tensor tensor) {
-    while (tensor.rank() > 0) tensor = tensor.select(0, 0);
-    return tensor;
-  }
+  // 32 x 32 elements at once are turned by the Vector engine.
+  static constexpr std::size_t small = 32, large = 512;
+
   Pair pair(std::size_t partitions, std::size_t elements) const {
     return Pair(core_, type_, partitions, elements * parts_);
+  }
+  // True if a dimension other than the last lies side by side in the view. A transfer that turns
+  // would then move single elements, each of which costs as much as 2 KiB.
+  bool turns(const CopyLoops& loops, std::size_t rows) const {
+    constexpr std::size_t worth_it = 256;  // elements
+    return rows + 1 < loops.rank() &&
+           loops.dimension(rows).size * loops.inner(0).size >= worth_it &&
+           !(element_bytes() == 2 && core_.options().everything_fp32);  // no 16-bit tiles
+  }
+  std::size_t element_bytes() const { return parts_ * size_of(type_); }
+  // Blocks of rows are loaded as they lie, turned on the Vector engine, and stored as rows of the
+  // copy.
+  void turn(const CopyLoops& loops, std::size_t side_by_side) const {
+    const Dimension rows = loops.dimension(side_by_side), columns = loops.inner(0);
+    const std::size_t words = element_bytes() == 2 ? 1 : parts_;
+    const DType type = element_bytes() == 2 ? DType::bf16 : type_;
+    const std::size_t height = (std::min)(rows.size, large),
+                      width = (std::min)(columns.size, large);
+    const auto buffers = [&](std::size_t partitions, std::size_t elements) {
+      std::vector<Pair> result;
+      for_pieces(partitions, lanes, [&](std::size_t, std::size_t) {
+        result.emplace_back(core_, type, (std::min)(partitions, lanes), elements * words);
+      });
+      return result;
+    };
+    std::vector<Pair> loaded = buffers(width, height), turned = buffers(height, width);
+    loops.for_others(1, side_by_side, [&](std::size_t from, std::size_t to) {
+      for_pieces(rows.size, large, [&](std::size_t row, std::size_t high) {
+        for_pieces(columns.size, large, [&](std::size_t column, std::size_t wide) {
+          turn_block({loaded, turned, type, words, high, wide},
+                     {rows, from + row + column * columns.from},
+                     {columns, to + row * rows.to + column});
+        });
+      });
+    });
+  }
+  struct Block {
+    std::vector<Pair>&loaded, &turned;
+    DType type;
+    std::size_t words, high, wide;
+  };
+  struct Corner {
+    Dimension along;
+    std::size_t offset;  // elements
+  };
+  void turn_block(const Block& block, const Corner& from, const Corner& to) const {
+    const std::size_t words = block.words;
+    std::vector<Tile> results;
+    for_pieces(block.high, lanes, [&](std::size_t row, std::size_t count) {
+      results.push_back(block.turned[row / lanes].next(count, block.wide * words));
+    });
+    for_pieces(block.wide, lanes, [&](std::size_t column, std::size_t count) {
+      const Tile tile = block.loaded[column / lanes].next(count, block.high * words);
+      const neuroncore::HbmDimension source[] = {{count, to.along.from}, {block.high, 1}};
+      core_.dma.load(tile,
+                     from_.pattern(from.offset + column * to.along.from, source).as(block.type));
+      for_pieces(block.high, small, [&](std::size_t row, std::size_t rows) {
+        const Tile& result = results[row / lanes];
+        for_pieces(count, small, [&](std::size_t at, std::size_t columns) {
+          for (std::size_t word = 0; word < words; ++word)
+            core_.vector.transpose(
+                result.rows(row % lanes, row % lanes + rows)
+                    .columns((column + at) * words + word, (column + at + columns) * words, words),
+                tile.rows(at, at + columns)
+                    .columns(row * words + word, (row + rows) * words, words));
+        });
+      });
+    });
+    for_pieces(block.high, lanes, [&](std::size_t row, std::size_t count) {
+      const neuroncore::HbmDimension target[] = {{count, from.along.to}, {block.wide, 1}};
+      core_.dma.queue(store_queue)
+          .store(to_.pattern(to.offset + row * from.along.to, target).as(block.type),
+                 results[row / lanes]);
+    });
   }
   // A single dimension lies across the partitions in rows.
   void split(const Dimension& all) const {
@@ -189,11 +270,9 @@ SOMA_INLINE HbmView DeviceRows::view_of(const soma::detail::TensorRows& rows) {
   const Tensor& tensor = rows.tensor();
   if (tensor.rank() < 2) return hbm(tensor);
   if (tensor.elements() == 0) return hbm(tensor.reshape(Shape{rows.rows(), rows.columns()}));
-  Tensor first = tensor;
-  while (first.rank() > 0) first = first.select(0, 0);
   const neuroncore::HbmDimension dimensions[] = {{rows.rows(), rows.row_stride()},
                                                  {rows.columns(), rows.column_stride()}};
-  return hbm(first).pattern(0, dimensions);
+  return neuroncore::hbm_first(tensor).pattern(0, dimensions);
 }
 
 SOMA_INLINE HbmView flat_view(const Tensor& contiguous) {

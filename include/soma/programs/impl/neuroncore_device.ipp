@@ -40,6 +40,19 @@ SOMA_INLINE NeuronCoreDevice::NeuronCoreDevice(neuroncore::Core& core,
   check_run_options(options, core.options().compute);
 }
 
+SOMA_INLINE NeuronCoreDevice::~NeuronCoreDevice() {
+#if SOMA_HAS_EXCEPTIONS
+  try {
+    cut("the device ends");
+  } catch (const Error& error) {  // results of calls that did not run are marked
+    core_.context().log(LogLevel::error, "NeuronCoreDevice: recorded calls did not run: " +
+                                             std::string(error.what()));
+  }
+#else
+  cut("the device ends");
+#endif
+}
+
 SOMA_INLINE const Program* NeuronCoreDevice::program_of(const Operator& op) const {
   if (op.program != nullptr) return op.program;
   for (const OperatorProgram& entry : programs_)
@@ -69,13 +82,17 @@ SOMA_INLINE void NeuronCoreDevice::run(const Operator& op, const OperatorCall& c
     return launch_one(op, call, count);
   }
   graph_.add(op, call);
+  warn_of_length();
   if (options_.mode == RunMode::jit)
     cut("each operator");
   else if (detail::FindPointer::in(call.attributes))  // means nothing after the call
     cut(op.name);
 }
 
-SOMA_INLINE void NeuronCoreDevice::mark_step() { cut("mark_step"); }
+SOMA_INLINE void NeuronCoreDevice::mark_step() {
+  cut("mark_step");
+  ++steps_;
+}
 
 SOMA_INLINE void NeuronCoreDevice::after_program(std::nullptr_t) { after_program_ = {}; }
 
@@ -272,6 +289,7 @@ SOMA_INLINE GraphMiss NeuronCoreDevice::reason_of_miss(
 SOMA_INLINE const Executable& NeuronCoreDevice::compile(
     GraphKey key, GraphMiss miss, const std::vector<RecordedCall>& calls,
     std::span<const neuroncore::Instruction> record) {
+  warn_of_compilation(miss);
   executables_.count_compilation(std::move(miss));
   Executable executable;
   for (const RecordedCall& call : calls)
@@ -303,6 +321,33 @@ SOMA_INLINE void NeuronCoreDevice::count_cut(std::string_view cause) {
       return;
     }
   runs_.cuts.push_back({std::string(cause), 1});
+}
+
+SOMA_INLINE void NeuronCoreDevice::warn_of_length() {
+  if (warned_ || options_.warn_calls == 0 || graph_.size() < options_.warn_calls) return;
+  warned_ = true;
+  core_.context().log(LogLevel::warning,
+                      "NeuronCoreDevice: " + std::to_string(graph_.size()) +
+                          " calls are recorded and none has run: is mark_step() missing? "
+                          "(RunOptions::warn_calls)");
+}
+
+SOMA_INLINE void NeuronCoreDevice::warn_of_compilation(const GraphMiss& miss) const {
+  const bool marked = steps_ != 0 || options_.mode != RunMode::lazy;
+  const std::uint64_t steps = marked ? steps_ : runs_.launches - 1;  // this launch has ended
+  if (steps < options_.settled_steps) return;
+  std::string text = "NeuronCoreDevice: compiled a graph of " + std::to_string(miss.calls) +
+                     " calls after " + std::to_string(steps) + " steps: ";
+  if (miss.differs.empty())
+    text.append("no graph resembles it");
+  else
+    text.append(miss.differs)
+        .append(" is ")
+        .append(std::to_string(miss.given))
+        .append(", ")
+        .append(std::to_string(miss.known))
+        .append(" in the nearest executable");
+  core_.context().log(LogLevel::warning, text.append(" (RunOptions::settled_steps)"));
 }
 
 SOMA_INLINE void NeuronCoreDevice::NotRun::run_pending(std::uintptr_t) {

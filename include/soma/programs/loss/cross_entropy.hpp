@@ -63,7 +63,7 @@ class LabelPlan {
   HbmView table(std::size_t row, std::size_t rows) const {
     const std::size_t last =
         (rows - 1) * logits_.stride(0) + (logits_.row_elements() - 1) * logits_.stride(1);
-    return logits_.rows(row, row + 1).with_rows(last + 1, 1).columns(0, 1);
+    return logits_.rows(row, row + 1).columns(0, 1).with_rows(last + 1, 1);
   }
 
  private:

@@ -27,7 +27,8 @@ SOMA_INLINE Report::Report(std::span<const Instruction> record, const RecordName
       timeline_(soma::neuroncore::timeline(record, machine, options.clock)),
       summary_(soma::neuroncore::summary(record, names, machine, timeline_)) {
   notes_.machine = machine.name;
-  notes_.advice = advice(summary_);
+  for (const Advice& found : advice(record, machine, timeline_, options.clock))
+    notes_.advice.push_back(to_string(found));
   if (options.hbm_in_use > machine.hbm_bytes)
     notes_.warnings.push_back(std::to_string(options.hbm_in_use) +
                               " bytes of device memory are in use, " + notes_.machine + " has " +

@@ -56,10 +56,20 @@ SOMA_INLINE double Summing::Part::path_ns() const {
 }
 
 SOMA_INLINE std::string Summing::Part::bound() const {
-  const auto most = std::max_element(path.begin(), path.end());
-  const auto at = static_cast<std::size_t>(most - path.begin());
-  if (*most == 0) return {};
-  return at < lane_count ? lane_name(at) : std::string(wait_names[at - lane_count]);
+  // The queues together, then the engines and the waits.
+  double queues = 0;
+  for (std::size_t lane = 4; lane < lane_count; ++lane) queues += path[lane];
+  double most = queues;
+  std::size_t at = 4;
+  for (std::size_t i = 0; i < path.size(); ++i)
+    if ((i < 4 || i >= lane_count) && path[i] > most) {
+      most = path[i];
+      at = i;
+    }
+  if (most == 0) return {};
+  return at >= lane_count ? std::string(wait_names[at - lane_count])
+         : at == 4        ? std::string(queues_name)
+                          : lane_name(at);
 }
 
 SOMA_INLINE void Summing::check_names() const {
@@ -114,8 +124,6 @@ SOMA_INLINE void Summing::add(const Instruction& instruction, const Timed& timed
     add_transfer(instruction);
   else if (static_cast<Engine>(lane) == Engine::tensor)
     add_product(instruction, busy);
-  else if (static_cast<Engine>(lane) == Engine::vector)
-    add_element_wise(instruction, busy);
 }
 
 SOMA_INLINE void Summing::add_transfer(const Instruction& instruction) {
@@ -138,14 +146,6 @@ SOMA_INLINE void Summing::add_product(const Instruction& instruction, double bus
   sum_.transpose_share += busy;
 }
 
-SOMA_INLINE void Summing::add_element_wise(const Instruction& instruction, double busy) {
-  const CostFields& cost = instruction.cost;
-  if (instruction.opcode != Opcode::tensor_tensor || detail::is_single_rate(cost)) return;
-  const bool fp32 =
-      cost.inputs[0] == DType::fp32 || cost.inputs[1] == DType::fp32 || cost.result == DType::fp32;
-  if (fp32 && 2 * cost.free_size > machine_.issue_cycles) sum_.fp32_twice_ns += busy;
-}
-
 SOMA_INLINE void Summing::add_path(const Instruction& instruction, const Timed& timed, double ran,
                                    double waited) {
   const std::size_t lane = instruction.position.lane;
@@ -165,14 +165,20 @@ SOMA_INLINE void Summing::rank(std::string_view kind, std::string name, const Pa
 }
 
 SOMA_INLINE void Summing::finish() {
+  const std::string all(queues_name);
+  Rank queues{.kind = "queues", .name = all, .busy_ns = sum_.dma_busy_ns, .bound = all};
   for (std::size_t lane = 0; lane < lane_count; ++lane) {
     LaneUse& use = lanes_[lane];
     use.lane = static_cast<Lane>(lane);
     if (use.instructions != 0) sum_.lanes.push_back(use);
-    if (path_[lane] > 0)
-      sum_.ranks.push_back({lane < 4 ? "engine" : "queue", lane_name(lane), use.instructions,
-                            path_[lane], use.busy_ns, lane_name(lane)});
+    if (lane < 4 && path_[lane] > 0)
+      sum_.ranks.push_back(
+          {"engine", lane_name(lane), use.instructions, path_[lane], use.busy_ns, lane_name(lane)});
+    if (lane < 4) continue;
+    queues.instructions += use.instructions;
+    queues.path_ns += path_[lane];
   }
+  if (queues.path_ns > 0) sum_.ranks.push_back(queues);
   for (std::size_t kind = 0; kind < wait_kinds; ++kind)
     if (path_[lane_count + kind] > 0)
       sum_.ranks.push_back({"wait", std::string(wait_names[kind]), 0, path_[lane_count + kind], 0,

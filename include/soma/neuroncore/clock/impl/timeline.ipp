@@ -65,10 +65,11 @@ SOMA_INLINE void Lanes::add(const Instruction& instruction, std::size_t index) {
 }
 
 SOMA_INLINE Clock::Clock(std::span<const Instruction> record, const Machine& machine,
-                         const ClockOptions& options)
+                         const ClockOptions& options, std::span<const float> factors)
     : record_(record),
       machine_(machine),
       options_(options),
+      factors_(factors),
       lanes_(record),
       dma_(machine.dma_engines) {
   for (std::size_t lane = 0; lane < 4; ++lane)
@@ -131,7 +132,7 @@ SOMA_INLINE void Clock::prepare(std::size_t lane) {
     ready.trigger = ready.ready;
     ready.trigger_cause = ready.cause;
     ready.trigger_bound = ready.bound;
-    ready.ready += machine_.dma_start_ns;
+    if (factor(index) != 0) ready.ready += machine_.dma_start_ns;
     if (!options_.queues_overtake && latest_transfer_ != Timed::nobody)
       ready.wait(result_.instructions[latest_transfer_].start, latest_transfer_,
                  Bound::dma_engines);
@@ -182,7 +183,8 @@ SOMA_INLINE double Clock::start_of(std::size_t lane) {
   for_ports(lane, [&](const Port& port) {
     if (port.lane != lane) start = (std::max)(start, port.free);
   });
-  return lane >= 4 ? (std::max)(start, dma_.first_free()) : start;
+  const bool moves = lane >= 4 && factor(lanes_[lane][heads_[lane].next]) != 0;
+  return moves ? (std::max)(start, dma_.first_free()) : start;
 }
 
 SOMA_INLINE std::size_t Clock::first_to_begin() {
@@ -205,16 +207,18 @@ SOMA_INLINE void Clock::begin(std::size_t lane) {
   for_ports(lane, [&](const Port& port) {
     if (port.lane != lane) head.wait(port.free, port.holder, Bound::port);
   });
-  if (lane >= 4) {
+  if (lane >= 4 && factor(index) == 0) {
+    timed.end = head.ready;
+  } else if (lane >= 4) {
     const std::uint32_t user = dma_.first_user();
     const bool own = user != Timed::nobody && record_[user].position.lane == lane;
     head.wait(dma_.first_free(), user, own ? Bound::lane : Bound::dma_engines);
-    timed.end =
-        dma_.run(index, head.ready, instruction.cost.buffers, buffer_ns(instruction, machine_));
+    timed.end = dma_.run(index, head.ready, instruction.cost.buffers,
+                         buffer_ns(instruction, machine_) * factor(index));
     if (head.next != 0)
       timed.end = (std::max)(timed.end, result_.instructions[lanes_[lane][head.next - 1]].end);
   } else {
-    timed.end = head.ready + interval_ns(instruction, machine_);
+    timed.end = head.ready + interval_ns(instruction, machine_) * factor(index);
   }
   timed.start = head.ready;
   timed.cause = head.cause;

@@ -34,10 +34,10 @@ SOMA_INLINE void write_bits(const OnChipMemory& memory, const Tile& tile, std::s
   write_codes(memory, tile, p, from.data());
 }
 
-SOMA_INLINE std::uint32_t bits(std::string_view instruction, Alu op, std::uint32_t a,
-                               std::uint32_t b, std::size_t width) {
+SOMA_INLINE std::uint32_t bits(const CallSite& call, Alu op, std::uint32_t a, std::uint32_t b,
+                               std::size_t width) {
   if ((op == Alu::left_shift || op == Alu::right_shift) && b >= width)
-    undisclosed(instruction, "count", std::to_string(b),
+    undisclosed(call, "count", std::to_string(b),
                 "a shift by less than " + std::to_string(width) + " bits");
   switch (op) {
     case Alu::bitwise_and:
@@ -55,14 +55,14 @@ SOMA_INLINE std::uint32_t bits(std::string_view instruction, Alu op, std::uint32
   }
 }
 
-SOMA_INLINE std::uint32_t bits_of_constant(std::string_view instruction, std::string_view operand,
+SOMA_INLINE std::uint32_t bits_of_constant(const CallSite& call, std::string_view operand,
                                            const ScalarOperand& constant) {
   if (constant.integer) return static_cast<std::uint32_t>(*constant.integer);
   const float value = constant.value;
   if (!(value >= -0x1p31f && value < 0x1p32f) ||
       static_cast<float>(static_cast<std::int64_t>(value)) != value ||
       (static_cast<std::int64_t>(value) == 0 && !is_zero(value)))
-    rule_broken(instruction, operand, text_of(value), "an integer of 32 bits");
+    rule_broken(call, operand, text_of(value), "an integer of 32 bits");
   return static_cast<std::uint32_t>(static_cast<std::int64_t>(value));
 }
 

@@ -18,11 +18,11 @@ namespace SOMA_NAMESPACE::neuroncore {
 SOMA_INLINE GpsimdEngine& GpsimdEngine::tensor_tensor(const Tile& dst, const Tile& a, const Tile& b,
                                                       Alu op, const Rounded& rounded,
                                                       SourceLine source) {
-  constexpr std::string_view name = "tensor_tensor";
-  check_pair(name, {"a", a}, {"b", b}, dst);
-  check_reached(name, {{"a", a}, {"b", b}, {"dst", dst}});
+  const CallSite call{"tensor_tensor", source};
+  check_pair(call, {"a", a}, {"b", b}, dst);
+  check_reached(call, {{"a", a}, {"b", b}, {"dst", dst}});
   if (op == Alu::none || is_unary(op) || is_bitwise(op))
-    rule_broken(name, "op", std::string(to_string(op)),
+    rule_broken(call, "op", std::string(to_string(op)),
                 "an arithmetic operator of two operands on the GpSimd engine");
   const Running running = core_.begin(source, Opcode::tensor_tensor, lane, {{"a", a}, {"b", b}},
                                       {{"dst", dst}}, {.operators = {op}});
@@ -39,11 +39,11 @@ SOMA_INLINE GpsimdEngine& GpsimdEngine::tensor_tensor(const Tile& dst, const Til
 
 SOMA_INLINE GpsimdEngine& GpsimdEngine::tensor_scalar(const Tile& dst, const Tile& data, Alu op,
                                                       const Rounded& rounded, SourceLine source) {
-  constexpr std::string_view name = "tensor_scalar";
-  check_same(name, dst, data);
-  check_reached(name, {{"data", data}, {"dst", dst}});
+  const CallSite call{"tensor_scalar", source};
+  check_same(call, dst, data);
+  check_reached(call, {{"data", data}, {"dst", dst}});
   if (op != Alu::rsqrt)
-    rule_broken(name, "op", std::string(to_string(op)), "rsqrt on the GpSimd engine");
+    rule_broken(call, "op", std::string(to_string(op)), "rsqrt on the GpSimd engine");
   const Running running = core_.begin(source, Opcode::tensor_scalar, lane, {{"data", data}},
                                       {{"dst", dst}}, {.operators = {op}});
   if (core_.dry(dst)) return *this;
@@ -60,8 +60,8 @@ SOMA_INLINE GpsimdEngine& GpsimdEngine::tensor_scalar(const Tile& dst, const Til
 
 SOMA_INLINE GpsimdEngine& GpsimdEngine::copy(const Tile& dst, const Tile& src,
                                              const Rounded& rounded, SourceLine source) {
-  check_same("copy", dst, src);
-  check_reached("copy", {{"src", src}, {"dst", dst}});
+  check_same({"copy", source}, dst, src);
+  check_reached({"copy", source}, {{"src", src}, {"dst", dst}});
   const Running running = core_.begin(source, Opcode::copy, lane, {{"src", src}}, {{"dst", dst}});
   if (core_.dry(dst)) return *this;
   copy_elements(dst, src, rounded);
@@ -71,9 +71,9 @@ SOMA_INLINE GpsimdEngine& GpsimdEngine::copy(const Tile& dst, const Tile& src,
 
 SOMA_INLINE GpsimdEngine& GpsimdEngine::memset(const Tile& dst, const Constant& value,
                                                const Rounded& rounded, SourceLine source) {
-  core_.check_free("memset", {"dst", dst});
-  check_constant("memset", "value", value);
-  check_reached("memset", {{"dst", dst}});
+  core_.check_free({"memset", source}, {"dst", dst});
+  check_constant({"memset", source}, "value", value);
+  check_reached({"memset", source}, {{"dst", dst}});
   const Running running =
       core_.begin(source, Opcode::memset, lane, {}, {{"dst", dst}}, {.zero = is_zero(value.value)});
   if (core_.dry(dst)) return *this;

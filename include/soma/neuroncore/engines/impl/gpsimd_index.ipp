@@ -19,10 +19,10 @@ namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE GpsimdEngine& GpsimdEngine::iota(const Tile& dst, const Affine& affine,
                                              const Rounded& rounded, SourceLine source) {
-  constexpr std::string_view name = "iota";
-  core_.check_free(name, {"dst", dst});
-  check_reached(name, {{"dst", dst}});
-  check_affine(name, affine, dst);
+  const CallSite call{"iota", source};
+  core_.check_free(call, {"dst", dst});
+  check_reached(call, {{"dst", dst}});
+  check_affine(call, affine, dst);
   const Running running = core_.begin(source, Opcode::iota, lane, {}, {{"dst", dst}});
   if (core_.dry(dst)) return *this;
   const std::vector<std::int32_t> first = pattern(affine);
@@ -51,13 +51,13 @@ SOMA_INLINE GpsimdEngine& GpsimdEngine::affine_select(const Tile& dst, const Til
                                                       const Affine& affine,
                                                       const Constant& on_false, Alu compare,
                                                       const Rounded& rounded, SourceLine source) {
-  constexpr std::string_view name = "affine_select";
-  check_same(name, dst, data);
-  check_reached(name, {{"data", data}, {"dst", dst}});
-  check_affine(name, affine, dst);
-  check_constant(name, "on_false", on_false);
+  const CallSite call{"affine_select", source};
+  check_same(call, dst, data);
+  check_reached(call, {{"data", data}, {"dst", dst}});
+  check_affine(call, affine, dst);
+  check_constant(call, "on_false", on_false);
   if (compare < Alu::equal || compare > Alu::less)
-    rule_broken(name, "compare", std::string(to_string(compare)), "a comparison");
+    rule_broken(call, "compare", std::string(to_string(compare)), "a comparison");
   const Running running =
       core_.begin(source, Opcode::affine_select, lane, {{"data", data}}, {{"dst", dst}});
   if (core_.dry(dst)) return *this;
@@ -90,8 +90,9 @@ SOMA_INLINE GpsimdEngine& GpsimdEngine::affine_select(const Tile& dst, const Til
 SOMA_INLINE GpsimdEngine& GpsimdEngine::local_gather(const Tile& dst, const Tile& src,
                                                      const Tile& indices, std::size_t pieces,
                                                      std::size_t piece, SourceLine source) {
-  constexpr std::string_view name = "local_gather";
-  check_local_gather(name, dst, src, indices, pieces, piece);
+  const CallSite call{"local_gather", source};
+  check_local_gather(call, dst, src, indices, pieces, piece);
+  CoreState::check_apart(call, {"src", src}, {"dst", dst});
   const Running running =
       core_.begin(source, Opcode::local_gather, lane, {{"src", src}, {"indices", indices}},
                   {{"dst", dst}}, {.piece = static_cast<std::uint32_t>(piece)});
@@ -107,7 +108,7 @@ SOMA_INLINE GpsimdEngine& GpsimdEngine::local_gather(const Tile& dst, const Tile
       }
     read_codes(core_.sbuf, src, p, from.data());
     for (std::size_t i = 0; i < pieces; ++i) {
-      const std::size_t at = checked_index(name, slice[i], piece, src);
+      const std::size_t at = checked_index(call, indices, slice[i], piece, src);
       std::memcpy(&to[i * piece * width], &from[at * width], piece * width);
     }
     write_codes(core_.sbuf, dst, p, to.data());
@@ -118,13 +119,14 @@ SOMA_INLINE GpsimdEngine& GpsimdEngine::local_gather(const Tile& dst, const Tile
 
 SOMA_INLINE GpsimdEngine& GpsimdEngine::n_gather(const Tile& dst, const Tile& src,
                                                  const Tile& indices, SourceLine source) {
-  constexpr std::string_view name = "n_gather";
-  core_.check_free(name, {"src", src});
-  check_same(name, dst, indices);
-  CoreState::check_same_partitions(name, {"dst", dst}, {"src", src});
-  check_reached(name, {{"src", src}, {"indices", indices}, {"dst", dst}});
-  check_same_type(name, dst, src);
-  check_type(name, {"indices", indices}, DType::int32);
+  const CallSite call{"n_gather", source};
+  core_.check_free(call, {"src", src});
+  check_same(call, dst, indices);
+  CoreState::check_same_partitions(call, {"dst", dst}, {"src", src});
+  check_reached(call, {{"src", src}, {"indices", indices}, {"dst", dst}});
+  check_same_type(call, dst, src);
+  check_type(call, {"indices", indices}, DType::int32);
+  CoreState::check_apart(call, {"src", src}, {"dst", dst});
   const Running running = core_.begin(source, Opcode::n_gather, lane,
                                       {{"src", src}, {"indices", indices}}, {{"dst", dst}});
   if (core_.dry(dst)) return *this;
@@ -135,7 +137,8 @@ SOMA_INLINE GpsimdEngine& GpsimdEngine::n_gather(const Tile& dst, const Tile& sr
     read_codes(core_.sbuf, src, p, from.data());
     read_codes(core_.sbuf, indices, p, chosen.data());
     for (std::size_t j = 0; j < count; ++j)
-      std::memcpy(&to[j * width], &from[checked_index(name, chosen[j], 1, src) * width], width);
+      std::memcpy(&to[j * width], &from[checked_index(call, indices, chosen[j], 1, src) * width],
+                  width);
     write_codes(core_.sbuf, dst, p, to.data());
   }
   core_.end(dst);
@@ -145,14 +148,14 @@ SOMA_INLINE GpsimdEngine& GpsimdEngine::n_gather(const Tile& dst, const Tile& sr
 SOMA_INLINE GpsimdEngine& GpsimdEngine::partition_reduce(const Tile& dst, const Tile& data, Alu op,
                                                          const Rounded& rounded,
                                                          SourceLine source) {
-  constexpr std::string_view name = "partition_reduce";
-  check_one_partition(name, {"dst", dst}, {"data", data});
+  const CallSite call{"partition_reduce", source};
+  check_one_partition(call, {"dst", dst}, {"data", data});
   if (op != Alu::add && op != Alu::maximum && op != Alu::bitwise_or && op != Alu::bitwise_and)
-    rule_broken(name, "op", std::string(to_string(op)), "add, maximum, bitwise_or or bitwise_and");
+    rule_broken(call, "op", std::string(to_string(op)), "add, maximum, bitwise_or or bitwise_and");
   const bool bits = is_bitwise(op);
   if (bits) {
-    CoreState::check_integer(name, {"data", data});
-    check_same_type(name, dst, data);
+    CoreState::check_integer(call, {"data", data});
+    check_same_type(call, dst, data);
   }
   const Running running = core_.begin(source, Opcode::partition_reduce, lane, {{"data", data}},
                                       {{"dst", dst}}, CoreState::cost_of(data, op));
@@ -167,9 +170,9 @@ SOMA_INLINE GpsimdEngine& GpsimdEngine::partition_reduce(const Tile& dst, const 
 
 SOMA_INLINE GpsimdEngine& GpsimdEngine::partition_broadcast(const Tile& dst, const Tile& src,
                                                             SourceLine source) {
-  constexpr std::string_view name = "partition_broadcast";
-  check_one_partition(name, {"src", src}, {"dst", dst});
-  check_same_type(name, dst, src);
+  const CallSite call{"partition_broadcast", source};
+  check_one_partition(call, {"src", src}, {"dst", dst});
+  check_same_type(call, dst, src);
   const Running running =
       core_.begin(source, Opcode::partition_broadcast, lane, {{"src", src}}, {{"dst", dst}});
   if (core_.dry(dst)) return *this;
@@ -182,18 +185,18 @@ SOMA_INLINE GpsimdEngine& GpsimdEngine::partition_broadcast(const Tile& dst, con
 
 SOMA_INLINE GpsimdEngine& GpsimdEngine::sequence_bounds(const Tile& dst, const Tile& ids,
                                                         SourceLine source) {
-  constexpr std::string_view name = "sequence_bounds";
+  const CallSite call{"sequence_bounds", source};
   for (const Operand& operand : {Operand{"ids", ids}, Operand{"dst", dst}}) {
-    core_.check_free(name, operand);
-    check_reached(name, {operand});
+    core_.check_free(call, operand);
+    check_reached(call, {operand});
     if (operand.tile.partitions() != 1)
-      rule_broken(name, operand.name, operand.tile.describe(), "one partition");
+      rule_broken(call, operand, operand.tile.describe(), "one partition");
     if (operand.tile.dtype() != DType::fp32 && operand.tile.dtype() != DType::int32)
-      rule_broken(name, operand.name, operand.tile.describe(), "fp32 or int32");
+      rule_broken(call, operand, operand.tile.describe(), "fp32 or int32");
   }
   const std::size_t count = ids.free_size();
   if (dst.free_size() != 2 * count)
-    rule_broken(name, "dst", dst.describe(), std::to_string(2 * count) + " elements");
+    rule_broken(call, {"dst", dst}, dst.describe(), std::to_string(2 * count) + " elements");
   const Running running = core_.begin(source, Opcode::sequence_bounds, lane, {{"ids", ids}},
                                       {{"dst", dst}}, CoreState::cost_of(ids));
   if (core_.dry(dst)) return *this;
@@ -214,63 +217,65 @@ SOMA_INLINE GpsimdEngine& GpsimdEngine::sequence_bounds(const Tile& dst, const T
   return *this;
 }
 
-SOMA_INLINE void GpsimdEngine::check_reached(std::string_view name,
+SOMA_INLINE void GpsimdEngine::check_reached(const CallSite& call,
                                              std::initializer_list<Operand> operands) {
   for (const Operand& operand : operands)
-    CoreState::check_memory(name, operand, Memory::sbuf, "GpSimd");
+    CoreState::check_memory(call, operand, Memory::sbuf, "GpSimd");
 }
 
-SOMA_INLINE void GpsimdEngine::check_affine(std::string_view name, const Affine& affine,
+SOMA_INLINE void GpsimdEngine::check_affine(const CallSite& call, const Affine& affine,
                                             const Tile& dst) {
   std::size_t values = 1;
   for (const AffineStep& loop : affine.loops) values *= loop.size;
   if (affine.loops.size() == 0 || affine.loops.size() > 4 || values != dst.free_size())
     rule_broken(
-        name, "affine",
+        call, "affine",
         std::to_string(affine.loops.size()) + " loops with " + std::to_string(values) + " values",
         "1 to 4 loops with the " + std::to_string(dst.free_size()) + " elements a partition of " +
             dst.describe());
 }
 
-SOMA_INLINE void GpsimdEngine::check_local_gather(std::string_view name, const Tile& dst,
+SOMA_INLINE void GpsimdEngine::check_local_gather(const CallSite& call, const Tile& dst,
                                                   const Tile& src, const Tile& indices,
                                                   std::size_t pieces, std::size_t piece) {
   for (const Operand& operand :
        {Operand{"src", src}, Operand{"indices", indices}, Operand{"dst", dst}}) {
-    core_.check_free(name, operand);
-    CoreState::check_same_partitions(name, {"src", src}, operand);
+    core_.check_free(call, operand);
+    CoreState::check_same_partitions(call, {"src", src}, operand);
   }
-  check_reached(name, {{"src", src}, {"indices", indices}, {"dst", dst}});
+  check_reached(call, {{"src", src}, {"indices", indices}, {"dst", dst}});
   if (src.partitions() % 16 != 0)
-    rule_broken(name, "src", src.describe(), "a multiple of 16 partitions");
-  check_type(name, {"indices", indices}, DType::int32);
-  check_same_type(name, dst, src);
+    rule_broken(call, {"src", src}, src.describe(), "a multiple of 16 partitions");
+  check_type(call, {"indices", indices}, DType::int32);
+  check_same_type(call, dst, src);
   if (piece == 0 || piece > 32 || (piece & (piece - 1)) != 0)
-    rule_broken(name, "piece", std::to_string(piece), "1, 2, 4, 8, 16 or 32 elements");
-  at_most(name, "pieces", pieces, 4096, "indices a processor");
-  at_most(name, "pieces", pieces, 16 * indices.free_size(), "of the indices of 16 partitions");
+    rule_broken(call, "piece", std::to_string(piece), "1, 2, 4, 8, 16 or 32 elements");
+  at_most(call, "pieces", pieces, 4096, "indices a processor");
+  at_most(call, "pieces", pieces, 16 * indices.free_size(), "of the indices of 16 partitions");
   if (dst.free_size() != pieces * piece)
-    rule_broken(name, "dst", dst.describe(),
+    rule_broken(call, {"dst", dst}, dst.describe(),
                 std::to_string(pieces * piece) + " elements a partition");
 }
 
-SOMA_INLINE void GpsimdEngine::check_one_partition(std::string_view name, const Operand& one,
+SOMA_INLINE void GpsimdEngine::check_one_partition(const CallSite& call, const Operand& one,
                                                    const Operand& many) {
-  core_.check_free(name, one);
-  core_.check_free(name, many);
-  check_reached(name, {one, many});
-  if (one.tile.partitions() != 1) rule_broken(name, one.name, one.tile.describe(), "one partition");
+  core_.check_free(call, one);
+  core_.check_free(call, many);
+  check_reached(call, {one, many});
+  if (one.tile.partitions() != 1) rule_broken(call, one, one.tile.describe(), "one partition");
   if (one.tile.free_size() != many.tile.free_size())
-    rule_broken(name, one.name, one.tile.describe(),
+    rule_broken(call, one, one.tile.describe(),
                 std::to_string(many.tile.free_size()) + " elements, as a partition of " +
                     std::string(many.name));
 }
 
-SOMA_INLINE std::size_t GpsimdEngine::checked_index(std::string_view name, std::int32_t index,
-                                                    std::size_t size, const Tile& tile) {
+SOMA_INLINE std::size_t GpsimdEngine::checked_index(const CallSite& call, const Tile& indices,
+                                                    std::int32_t index, std::size_t size,
+                                                    const Tile& tile) {
   const std::size_t count = tile.free_size();
   if (index < 0 || size > count || static_cast<std::size_t>(index) > count - size)
-    undefined(name, "indices", std::to_string(index), "elements within " + tile.describe());
+    undefined(call, {"indices", indices}, std::to_string(index),
+              "elements within " + tile.describe());
   return static_cast<std::size_t>(index);
 }
 

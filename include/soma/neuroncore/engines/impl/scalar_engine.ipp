@@ -21,7 +21,8 @@ SOMA_INLINE ScalarEngine& ScalarEngine::activation(const Tile& dst, const Tile& 
                                                    Function function,
                                                    const ActivationOptions& options,
                                                    SourceLine source) {
-  check(dst, data, function, options);
+  const CallSite call{"activation", source};
+  check(call, dst, data, function, options);
   static const Tile none;
   const Running running =
       core_.begin(source, Opcode::activation, lane,
@@ -36,7 +37,7 @@ SOMA_INLINE ScalarEngine& ScalarEngine::activation(const Tile& dst, const Tile& 
     if (options.reduce_result != nullptr) core_.end(*options.reduce_result);
     return *this;
   }
-  compute(dst, data, function, options);
+  compute(call, dst, data, function, options);
   core_.end(dst);
   if (options.reduce_result != nullptr) {
     const auto first = accumulators_.begin() + static_cast<std::ptrdiff_t>(data.first_partition());
@@ -61,32 +62,31 @@ SOMA_INLINE ScalarEngine& ScalarEngine::copy(const Tile& dst, const Tile& src,
   return activation(dst, src, Function::copy, {.rounded = rounded}, source);
 }
 
-SOMA_INLINE void ScalarEngine::check(const Tile& dst, const Tile& data, Function function,
-                                     const ActivationOptions& options) {
-  constexpr std::string_view name = "activation";
-  core_.check_free(name, {"data", data});
-  core_.check_free(name, {"dst", dst});
-  CoreState::check_same_size(name, {"data", data}, {"dst", dst});
+SOMA_INLINE void ScalarEngine::check(const CallSite& call, const Tile& dst, const Tile& data,
+                                     Function function, const ActivationOptions& options) {
+  core_.check_free(call, {"data", data});
+  core_.check_free(call, {"dst", dst});
+  CoreState::check_same_size(call, {"data", data}, {"dst", dst});
   const auto check_column = [&](std::string_view operand, const Tile* tile) {
     if (tile == nullptr) return;
-    core_.check(name, {operand, *tile});
-    CoreState::check_same_partitions(name, {"data", data}, {operand, *tile});
+    core_.check(call, {operand, *tile});
+    CoreState::check_same_partitions(call, {"data", data}, {operand, *tile});
     if (tile->free_size() != 1)
-      rule_broken(name, operand, tile->describe(), "one element a partition");
+      rule_broken(call, {operand, *tile}, tile->describe(), "one element a partition");
   };
   check_column("scale", options.scale_tile);
   check_column("bias", options.bias);
   check_column("reduce_result", options.reduce_result);
   if (options.scale_tile != nullptr && options.scale_tile->dtype() != DType::fp32)
-    rule_broken(name, "scale", options.scale_tile->describe(), "fp32");
+    rule_broken(call, {"scale", *options.scale_tile}, options.scale_tile->describe(), "fp32");
   if (options.bias != nullptr && options.bias->dtype() == DType::tf32)
-    rule_broken(name, "bias", options.bias->describe(), "a type other than tf32");
+    rule_broken(call, {"bias", *options.bias}, options.bias->describe(), "a type other than tf32");
   if (options.bias != nullptr && function == Function::reciprocal)
-    rule_broken(name, "bias", options.bias->describe(), "no bias with reciprocal");
+    rule_broken(call, {"bias", *options.bias}, options.bias->describe(), "no bias with reciprocal");
 }
 
-SOMA_INLINE void ScalarEngine::compute(const Tile& dst, const Tile& data, Function function,
-                                       const ActivationOptions& options) {
+SOMA_INLINE void ScalarEngine::compute(const CallSite& call, const Tile& dst, const Tile& data,
+                                       Function function, const ActivationOptions& options) {
   const std::size_t count = data.free_size();
   const PartitionReader reader(core_.kernels, core_.memory_of(data), data);
   const PartitionWriter writer(core_.kernels, core_.memory_of(dst), dst, options.rounded,
@@ -118,7 +118,7 @@ SOMA_INLINE void ScalarEngine::compute(const Tile& dst, const Tile& data, Functi
   if (core_.options.out_of_range == OutOfRange::error)
     for (std::size_t p = 0; p < flagged.size(); ++p)
       if (flagged[p] != 0)
-        undefined("activation", "data",
+        undefined(call, {"data", data},
                   std::to_string(flagged[p]) + " elements of partition " + std::to_string(p) +
                       " outside the range of " + std::string(range.name),
                   "[" + text_of(range.low) + ", " + text_of(range.high) + "]");

@@ -18,25 +18,26 @@ namespace SOMA_NAMESPACE::neuroncore {
 SOMA_INLINE TensorEngine& TensorEngine::matmul(const Tile& dst, const Tile& stationary,
                                                const Tile& moving, Accumulate accumulate,
                                                SourceLine source) {
-  constexpr std::string_view name = "matmul";
-  check_inputs(name, stationary, moving);
+  const CallSite call{"matmul", source};
+  check_inputs(call, stationary, moving);
   const Machine& machine = core_.machine;
   if (stationary.partitions() != moving.partitions())
-    rule_broken(name, "moving", moving.describe(),
+    rule_broken(call, {"moving", moving}, moving.describe(),
                 "the " + std::to_string(stationary.partitions()) +
                     " partitions of stationary: the contraction runs over them");
-  at_most(name, "stationary", stationary.free_size(), machine.matmul_stationary_free,
+  at_most(call, {"stationary", stationary}, stationary.free_size(), machine.matmul_stationary_free,
           "elements a partition");
-  at_most(name, "moving", moving.free_size(), machine.matmul_moving_free, "elements a partition");
-  check_destination(name, dst);
-  if (dst.dtype() != DType::fp32) rule_broken(name, "dst", dst.describe(), "fp32");
+  at_most(call, {"moving", moving}, moving.free_size(), machine.matmul_moving_free,
+          "elements a partition");
+  check_destination(call, dst);
+  if (dst.dtype() != DType::fp32) rule_broken(call, {"dst", dst}, dst.describe(), "fp32");
   if (dst.partitions() != stationary.free_size() || dst.free_size() != moving.free_size())
-    rule_broken(name, "dst", dst.describe(),
+    rule_broken(call, {"dst", dst}, dst.describe(),
                 "[" + std::to_string(stationary.free_size()) + ", " +
                     std::to_string(moving.free_size()) + "], the free sizes of the inputs");
   const auto wide = [](DType dtype) { return dtype == DType::fp32 || dtype == DType::tf32; };
   if (wide(stationary.dtype()) != wide(moving.dtype()))
-    rule_broken(name, "moving", moving.describe(),
+    rule_broken(call, {"moving", moving}, moving.describe(),
                 "fp32 or tf32 with each other, the narrower types with each other (stationary is " +
                     std::string(to_string(stationary.dtype())) + ")");
   CostFields cost;
@@ -46,7 +47,7 @@ SOMA_INLINE TensorEngine& TensorEngine::matmul(const Tile& dst, const Tile& stat
       core_.begin(source, Opcode::matmul, lane, {{"stationary", stationary}, {"moving", moving}},
                   {{"dst", dst}}, cost);
   if (accumulate == Accumulate::yes && !core_.psum.written_by_matmul(dst))
-    undefined(name, "dst", dst.describe() + " that no matmul wrote last",
+    undefined(call, {"dst", dst}, dst.describe() + " that no matmul wrote last",
               "an accumulation group that began with Accumulate::no");
   if (core_.dry(dst, Written::matmul)) return *this;
   if (accumulate == Accumulate::yes) core_.show_kept(dst);
@@ -57,18 +58,18 @@ SOMA_INLINE TensorEngine& TensorEngine::matmul(const Tile& dst, const Tile& stat
 
 SOMA_INLINE TensorEngine& TensorEngine::transpose(const Tile& dst, const Tile& src,
                                                   SourceLine source) {
-  constexpr std::string_view name = "transpose";
-  core_.check(name, {"src", src});
-  CoreState::check_memory(name, {"src", src}, Memory::sbuf, "Tensor");
-  CoreState::check_floating(name, {"src", src});
-  check_destination(name, dst);
-  at_most(name, "src", src.free_size(), core_.machine.matmul_stationary_free,
+  const CallSite call{"transpose", source};
+  core_.check(call, {"src", src});
+  CoreState::check_memory(call, {"src", src}, Memory::sbuf, "Tensor");
+  CoreState::check_floating(call, {"src", src});
+  check_destination(call, dst);
+  at_most(call, {"src", src}, src.free_size(), core_.machine.matmul_stationary_free,
           "elements a partition");
-  at_most(name, "src", src.partitions(), core_.machine.matmul_stationary_free, "partitions");
+  at_most(call, {"src", src}, src.partitions(), core_.machine.matmul_stationary_free, "partitions");
   if (dst.dtype() != src.dtype())
-    rule_broken(name, "dst", dst.describe(), "the type of src, " + src.describe());
+    rule_broken(call, {"dst", dst}, dst.describe(), "the type of src, " + src.describe());
   if (dst.partitions() != src.free_size() || dst.free_size() != src.partitions())
-    rule_broken(name, "dst", dst.describe(),
+    rule_broken(call, {"dst", dst}, dst.describe(),
                 "[" + std::to_string(src.free_size()) + ", " + std::to_string(src.partitions()) +
                     "], src turned");
   CostFields cost;
@@ -82,28 +83,24 @@ SOMA_INLINE TensorEngine& TensorEngine::transpose(const Tile& dst, const Tile& s
   return *this;
 }
 
-SOMA_INLINE void TensorEngine::check_inputs(std::string_view name, const Tile& stationary,
+SOMA_INLINE void TensorEngine::check_inputs(const CallSite& call, const Tile& stationary,
                                             const Tile& moving) {
   for (const Operand& operand : {Operand{"stationary", stationary}, Operand{"moving", moving}}) {
-    core_.check(name, operand);
-    CoreState::check_memory(name, operand, Memory::sbuf, "Tensor");
+    core_.check(call, operand);
+    CoreState::check_memory(call, operand, Memory::sbuf, "Tensor");
     if (!is_floating(operand.tile.dtype()))
-      not_implemented(name, operand.name, operand.tile.describe(),
+      not_implemented(call, operand, operand.tile.describe(),
                       "a floating type (the core lists int8, its front end does not offer it)");
   }
 }
 
-SOMA_INLINE void TensorEngine::check_destination(std::string_view name, const Tile& dst) {
-  core_.check(name, {"dst", dst});
-  CoreState::check_memory(name, {"dst", dst}, Memory::psum, "Tensor");
-  for (std::size_t i = 0; i < dst.rank(); ++i)
-    if (dst.dimension(i).stride == 0 && dst.dimension(i).size > 1)
-      rule_broken(name, "dst", dst.describe() + " that is a broadcast",
-                  "a place of its own for each result");
+SOMA_INLINE void TensorEngine::check_destination(const CallSite& call, const Tile& dst) {
+  core_.check(call, {"dst", dst});
+  CoreState::check_memory(call, {"dst", dst}, Memory::psum, "Tensor");
   const Region bytes = region_of(dst);
   const std::size_t bank = core_.machine.psum_bank_bytes;
   if (bytes.first_byte / bank != (bytes.last_byte - 1) / bank)
-    rule_broken(name, "dst",
+    rule_broken(call, {"dst", dst},
                 "bytes " + std::to_string(bytes.first_byte) + " to " +
                     std::to_string(bytes.last_byte) + " of a partition",
                 "within one PSUM bank of " + std::to_string(bank) + " bytes");

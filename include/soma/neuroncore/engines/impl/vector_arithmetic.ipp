@@ -17,16 +17,16 @@ namespace SOMA_NAMESPACE::neuroncore {
 SOMA_INLINE VectorEngine& VectorEngine::tensor_tensor(const Tile& dst, const Tile& a, const Tile& b,
                                                       Alu op, const Rounded& rounded,
                                                       SourceLine source) {
-  constexpr std::string_view name = "tensor_tensor";
-  check_pair(name, {"a", a}, {"b", b}, dst);
-  check_operator(name, op);
-  check_binary(name, op);
-  check_bits(name, op, {{"a", a}, {"b", b}, {"dst", dst}});
+  const CallSite call{"tensor_tensor", source};
+  check_pair(call, {"a", a}, {"b", b}, dst);
+  check_operator(call, op);
+  check_binary(call, op);
+  check_bits(call, op, {{"a", a}, {"b", b}, {"dst", dst}});
   const Running running = core_.begin(source, Opcode::tensor_tensor, lane, {{"a", a}, {"b", b}},
                                       {{"dst", dst}}, {.operators = {op}});
   if (core_.dry(dst)) return *this;
   if (is_bitwise(op)) {
-    on_bits(name, dst, a, &b, 0, op, false);
+    on_bits(call, dst, a, &b, 0, op, false);
   } else {
     const PartitionReader left(core_.kernels, core_.memory_of(a), a);
     const PartitionReader right(core_.kernels, core_.memory_of(b), b);
@@ -46,20 +46,20 @@ SOMA_INLINE VectorEngine& VectorEngine::tensor_scalar(const Tile& dst, const Til
                                                       const ScalarOperand& s1,
                                                       const ScalarOptions& options,
                                                       SourceLine source) {
-  constexpr std::string_view name = "tensor_scalar";
-  check_scalar(name, dst, data, op0, s0, op1, s1, options);
+  const CallSite call{"tensor_scalar", source};
+  check_scalar(call, dst, data, op0, s0, op1, s1, options);
   std::uint32_t bits0 = 0, bits1 = 0;
   if (is_bitwise(op0)) {
-    bits0 = detail::bits_of_constant(name, "s0", s0);
-    bits1 = detail::bits_of_constant(name, "s1", s1);
+    bits0 = detail::bits_of_constant(call, "s0", s0);
+    bits1 = detail::bits_of_constant(call, "s1", s1);
   }
   const Running running = core_.begin(source, Opcode::tensor_scalar, lane,
                                       {{"data", data}, {"s0", s0.tile}, {"s1", s1.tile}},
                                       {{"dst", dst}}, {.operators = {op0, op1}});
   if (core_.dry(dst)) return *this;
   if (is_bitwise(op0)) {
-    on_bits(name, dst, data, nullptr, bits0, op0, options.reverse0);
-    if (op1 != Alu::none) on_bits(name, dst, dst, nullptr, bits1, op1, options.reverse1);
+    on_bits(call, dst, data, nullptr, bits0, op0, options.reverse0);
+    if (op1 != Alu::none) on_bits(call, dst, dst, nullptr, bits1, op1, options.reverse1);
   } else {
     const PartitionReader reader(core_.kernels, core_.memory_of(data), data);
     const std::vector<float> first = column(s0, data), second = column(s1, data);
@@ -79,11 +79,11 @@ SOMA_INLINE VectorEngine& VectorEngine::tensor_scalar_reduce(const Tile& dst, co
                                                              Alu reduction, const Tile& result,
                                                              const ScalarOptions& options,
                                                              SourceLine source) {
-  constexpr std::string_view name = "tensor_scalar_reduce";
-  check_scalar(name, dst, data, op0, s0, Alu::none, {}, options);
-  check_arithmetic(name, op0);
-  check_reduction(name, reduction);
-  check_column(name, {"result", result}, data);
+  const CallSite call{"tensor_scalar_reduce", source};
+  check_scalar(call, dst, data, op0, s0, Alu::none, {}, options);
+  check_arithmetic(call, op0);
+  check_reduction(call, reduction);
+  check_column(call, {"result", result}, data);
   const Running running =
       core_.begin(source, Opcode::tensor_scalar_reduce, lane, {{"data", data}, {"s0", s0.tile}},
                   {{"dst", dst}, {"result", result}}, {.operators = {op0, reduction}});
@@ -110,12 +110,12 @@ SOMA_INLINE VectorEngine& VectorEngine::scalar_tensor_tensor(const Tile& dst, co
                                                              Alu op1, const Tile& operand1,
                                                              const ScalarOptions& options,
                                                              SourceLine source) {
-  constexpr std::string_view name = "scalar_tensor_tensor";
-  check_scalar(name, dst, data, op0, s0, Alu::none, {}, options);
-  check_pair(name, {"data", data}, {"operand1", operand1}, dst);
-  check_arithmetic(name, op0);
-  check_arithmetic(name, op1);
-  check_binary(name, op1);
+  const CallSite call{"scalar_tensor_tensor", source};
+  check_scalar(call, dst, data, op0, s0, Alu::none, {}, options);
+  check_pair(call, {"data", data}, {"operand1", operand1}, dst);
+  check_arithmetic(call, op0);
+  check_arithmetic(call, op1);
+  check_binary(call, op1);
   const Running running = core_.begin(source, Opcode::scalar_tensor_tensor, lane,
                                       {{"data", data}, {"operand1", operand1}, {"s0", s0.tile}},
                                       {{"dst", dst}}, {.operators = {op0, op1}});
@@ -138,22 +138,22 @@ SOMA_INLINE VectorEngine& VectorEngine::scalar_tensor_tensor(const Tile& dst, co
 SOMA_INLINE VectorEngine& VectorEngine::tensor_reduce(const Tile& dst, const Tile& data, Alu op,
                                                       std::size_t dimensions, bool negate,
                                                       const Rounded& rounded, SourceLine source) {
-  constexpr std::string_view name = "tensor_reduce";
-  core_.check_free(name, {"data", data});
-  core_.check_free(name, {"dst", dst});
-  CoreState::check_same_partitions(name, {"data", data}, {"dst", dst});
-  check_fold(name, op);
-  check_bits(name, op, {{"data", data}, {"dst", dst}});
+  const CallSite call{"tensor_reduce", source};
+  core_.check_free(call, {"data", data});
+  core_.check_free(call, {"dst", dst});
+  CoreState::check_same_partitions(call, {"data", data}, {"dst", dst});
+  check_fold(call, op);
+  check_bits(call, op, {{"data", data}, {"dst", dst}});
   if (is_bitwise(op) && negate)
-    rule_broken(name, "negate", "true", "false with " + std::string(to_string(op)));
+    rule_broken(call, "negate", "true", "false with " + std::string(to_string(op)));
   if (dimensions == 0 || dimensions > data.rank())
-    rule_broken(name, "dimensions", std::to_string(dimensions),
+    rule_broken(call, "dimensions", std::to_string(dimensions),
                 "1 to the free dimensions of " + data.describe());
   std::size_t folded = 1;
   for (std::size_t i = data.rank() - dimensions; i < data.rank(); ++i)
     folded *= data.dimension(i).size;
   if (dst.free_size() * folded != data.free_size())
-    rule_broken(name, "dst", dst.describe(),
+    rule_broken(call, {"dst", dst}, dst.describe(),
                 std::to_string(data.free_size() / folded) + " elements a partition");
   const Running running = core_.begin(source, Opcode::tensor_reduce, lane, {{"data", data}},
                                       {{"dst", dst}}, CoreState::cost_of(data, op));
@@ -166,7 +166,7 @@ SOMA_INLINE VectorEngine& VectorEngine::tensor_reduce(const Tile& dst, const Til
 
 SOMA_INLINE VectorEngine& VectorEngine::reciprocal(const Tile& dst, const Tile& src,
                                                    const Rounded& rounded, SourceLine source) {
-  check_same("reciprocal", dst, src);
+  check_same({"reciprocal", source}, dst, src);
   const Running running =
       core_.begin(source, Opcode::reciprocal, lane, {{"src", src}}, {{"dst", dst}});
   if (core_.dry(dst)) return *this;
@@ -182,7 +182,7 @@ SOMA_INLINE VectorEngine& VectorEngine::reciprocal(const Tile& dst, const Tile& 
 
 SOMA_INLINE VectorEngine& VectorEngine::copy(const Tile& dst, const Tile& src,
                                              const Rounded& rounded, SourceLine source) {
-  check_same("copy", dst, src);
+  check_same({"copy", source}, dst, src);
   const Running running = core_.begin(source, Opcode::copy, lane, {{"src", src}}, {{"dst", dst}});
   if (core_.dry(dst)) return *this;
   copy_elements(dst, src, rounded);
@@ -192,8 +192,8 @@ SOMA_INLINE VectorEngine& VectorEngine::copy(const Tile& dst, const Tile& src,
 
 SOMA_INLINE VectorEngine& VectorEngine::memset(const Tile& dst, const Constant& value,
                                                const Rounded& rounded, SourceLine source) {
-  core_.check_free("memset", {"dst", dst});
-  check_constant("memset", "value", value);
+  core_.check_free({"memset", source}, {"dst", dst});
+  check_constant({"memset", source}, "value", value);
   const Running running =
       core_.begin(source, Opcode::memset, lane, {}, {{"dst", dst}}, {.zero = is_zero(value.value)});
   if (core_.dry(dst)) return *this;
@@ -202,81 +202,80 @@ SOMA_INLINE VectorEngine& VectorEngine::memset(const Tile& dst, const Constant& 
   return *this;
 }
 
-SOMA_INLINE void VectorEngine::check_operator(std::string_view name, Alu op) {
+SOMA_INLINE void VectorEngine::check_operator(const CallSite& call, Alu op) {
   if (is_gpsimd_only(op) || op == Alu::none)
-    rule_broken(name, "op", std::string(to_string(op)), "an operator of the Vector engine");
+    rule_broken(call, "op", std::string(to_string(op)), "an operator of the Vector engine");
 }
 
-SOMA_INLINE void VectorEngine::check_arithmetic(std::string_view name, Alu op) {
-  check_operator(name, op);
-  if (is_bitwise(op)) rule_broken(name, "op", std::string(to_string(op)), "an arithmetic operator");
+SOMA_INLINE void VectorEngine::check_arithmetic(const CallSite& call, Alu op) {
+  check_operator(call, op);
+  if (is_bitwise(op)) rule_broken(call, "op", std::string(to_string(op)), "an arithmetic operator");
 }
 
-SOMA_INLINE void VectorEngine::check_binary(std::string_view name, Alu op) {
+SOMA_INLINE void VectorEngine::check_binary(const CallSite& call, Alu op) {
   if (is_unary(op))
-    rule_broken(name, "op", std::string(to_string(op)), "an operator of two operands");
+    rule_broken(call, "op", std::string(to_string(op)), "an operator of two operands");
 }
 
-SOMA_INLINE void VectorEngine::check_reduction(std::string_view name, Alu op) {
+SOMA_INLINE void VectorEngine::check_reduction(const CallSite& call, Alu op) {
   if (!is_reduction(op))
-    rule_broken(name, "op", std::string(to_string(op)), "add, multiply, maximum or minimum");
+    rule_broken(call, "op", std::string(to_string(op)), "add, multiply, maximum or minimum");
 }
 
-SOMA_INLINE void VectorEngine::check_fold(std::string_view name, Alu op) {
+SOMA_INLINE void VectorEngine::check_fold(const CallSite& call, Alu op) {
   if (op == Alu::subtract)
-    undisclosed(name, "op", "subtract",
+    undisclosed(call, "op", "subtract",
                 "an operator for which the order does not matter: the order of the reduction is "
                 "not published");
   if (!is_fold(op))
-    rule_broken(name, "op", std::string(to_string(op)),
+    rule_broken(call, "op", std::string(to_string(op)),
                 "add, multiply, maximum, minimum, or and, or, xor");
 }
 
-SOMA_INLINE void VectorEngine::check_bits(std::string_view name, Alu op,
+SOMA_INLINE void VectorEngine::check_bits(const CallSite& call, Alu op,
                                           std::initializer_list<Operand> operands) {
   if (!is_bitwise(op)) return;
   const Tile& first = operands.begin()->tile;
   for (const Operand& operand : operands) {
-    CoreState::check_integer(name, operand);
+    CoreState::check_integer(call, operand);
     if (size_of(operand.tile.dtype()) != size_of(first.dtype()))
-      rule_broken(name, operand.name, operand.tile.describe(), "the width of " + first.describe());
+      rule_broken(call, operand, operand.tile.describe(), "the width of " + first.describe());
   }
 }
 
-SOMA_INLINE void VectorEngine::check_unary(std::string_view name, Alu op, const Operand& named,
+SOMA_INLINE void VectorEngine::check_unary(const CallSite& call, Alu op, const Operand& named,
                                            float value, bool reverse) {
   if (!is_unary(op)) return;
   const std::string reason = ", as " + std::string(to_string(op)) + " has one operand";
   if (named.tile.defined() || !is_zero(value))
-    rule_broken(name, named.name, named.tile.defined() ? named.tile.describe() : text_of(value),
+    rule_broken(call, named, named.tile.defined() ? named.tile.describe() : text_of(value),
                 "0" + reason);
-  if (reverse) rule_broken(name, named.name, "the first operand", "no reverse order" + reason);
+  if (reverse) rule_broken(call, named, "the first operand", "no reverse order" + reason);
 }
 
-SOMA_INLINE void VectorEngine::check_scalar(std::string_view name, const Tile& dst,
-                                            const Tile& data, Alu op0, const ScalarOperand& s0,
-                                            Alu op1, const ScalarOperand& s1,
-                                            const ScalarOptions& options) {
-  check_same(name, dst, data);
-  check_operator(name, op0);
-  if (op1 != Alu::none) check_operator(name, op1);
+SOMA_INLINE void VectorEngine::check_scalar(const CallSite& call, const Tile& dst, const Tile& data,
+                                            Alu op0, const ScalarOperand& s0, Alu op1,
+                                            const ScalarOperand& s1, const ScalarOptions& options) {
+  check_same(call, dst, data);
+  check_operator(call, op0);
+  if (op1 != Alu::none) check_operator(call, op1);
   for (const ScalarOperand* operand : {&s0, &s1}) {
     const Operand named{operand == &s0 ? "s0" : "s1", operand->tile};
-    operand == &s0 ? check_unary(name, op0, named, s0.value, options.reverse0)
-                   : check_unary(name, op1, named, s1.value, options.reverse1);
-    if (!is_bitwise(op0)) check_constant(name, named.name, *operand);
+    operand == &s0 ? check_unary(call, op0, named, s0.value, options.reverse0)
+                   : check_unary(call, op1, named, s1.value, options.reverse1);
+    if (!is_bitwise(op0)) check_constant(call, named.name, *operand);
     if (!operand->tile.defined()) continue;
-    check_column(name, named, data);
-    check_type(name, named, DType::fp32);
+    check_column(call, named, data);
+    check_type(call, named, DType::fp32);
   }
   if (op1 != Alu::none && is_bitwise(op0) != is_bitwise(op1))
-    rule_broken(name, "op1", std::string(to_string(op1)),
+    rule_broken(call, "op1", std::string(to_string(op1)),
                 "arithmetic or on bits as op0, " + std::string(to_string(op0)));
   if (is_bitwise(op0) && (s0.tile.defined() || s1.tile.defined()))
-    not_implemented(name, s0.tile.defined() ? "s0" : "s1",
+    not_implemented(call, s0.tile.defined() ? "s0" : "s1",
                     (s0.tile.defined() ? s0 : s1).tile.describe(),
                     "a constant, with operators on bits");
-  check_bits(name, op0, {{"data", data}, {"dst", dst}});
+  check_bits(call, op0, {{"data", data}, {"dst", dst}});
 }
 
 SOMA_INLINE void VectorEngine::scalar_step(Alu op, const float* x, float scalar, bool reverse,
@@ -298,7 +297,7 @@ SOMA_INLINE float VectorEngine::reduce(Alu op, const float* x, std::size_t count
   return total;
 }
 
-SOMA_INLINE void VectorEngine::on_bits(std::string_view name, const Tile& dst, const Tile& a,
+SOMA_INLINE void VectorEngine::on_bits(const CallSite& call, const Tile& dst, const Tile& a,
                                        const Tile* b, std::uint32_t constant, Alu op,
                                        bool reverse) {
   const std::size_t count = dst.free_size(), width = 8 * size_of(a.dtype());
@@ -307,8 +306,8 @@ SOMA_INLINE void VectorEngine::on_bits(std::string_view name, const Tile& dst, c
     detail::read_bits(core_.memory_of(a), a, p, x);
     if (b != nullptr) detail::read_bits(core_.memory_of(*b), *b, p, y);
     for (std::size_t i = 0; i < count; ++i)
-      x[i] = reverse ? detail::bits(name, op, y[i], x[i], width)
-                     : detail::bits(name, op, x[i], y[i], width);
+      x[i] = reverse ? detail::bits(call, op, y[i], x[i], width)
+                     : detail::bits(call, op, x[i], y[i], width);
     detail::write_bits(core_.memory_of(dst), dst, p, x);
   }
 }

@@ -17,14 +17,14 @@ namespace SOMA_NAMESPACE::neuroncore {
 SOMA_INLINE VectorEngine& VectorEngine::select(const Tile& dst, const Tile& predicate,
                                                const Tile& on_true, const ScalarOperand& on_false,
                                                const Rounded& rounded, SourceLine source) {
-  constexpr std::string_view name = "select";
-  check_pair(name, {"on_true", on_true}, {"predicate", predicate}, dst);
+  const CallSite call{"select", source};
+  check_pair(call, {"on_true", on_true}, {"predicate", predicate}, dst);
   if (size_of(predicate.dtype()) != 1 || is_floating(predicate.dtype()))
-    rule_broken(name, "predicate", predicate.describe(), "int8, uint8 or bool");
+    rule_broken(call, {"predicate", predicate}, predicate.describe(), "int8, uint8 or bool");
   if (on_true.dtype() == DType::tf32 || on_true.dtype() == DType::int32)
-    rule_broken(name, "on_true", on_true.describe(), "a type other than tf32 and int32");
-  check_constant(name, "on_false", on_false);
-  if (on_false.tile.defined()) check_column(name, {"on_false", on_false.tile}, on_true);
+    rule_broken(call, {"on_true", on_true}, on_true.describe(), "a type other than tf32 and int32");
+  check_constant(call, "on_false", on_false);
+  if (on_false.tile.defined()) check_column(call, {"on_false", on_false.tile}, on_true);
   const Running running =
       core_.begin(source, Opcode::select, lane,
                   {{"predicate", predicate}, {"on_true", on_true}, {"on_false", on_false.tile}},
@@ -47,11 +47,11 @@ SOMA_INLINE VectorEngine& VectorEngine::select(const Tile& dst, const Tile& pred
 
 SOMA_INLINE VectorEngine& VectorEngine::copy_predicated(const Tile& dst, const Tile& src,
                                                         const Tile& predicate, SourceLine source) {
-  constexpr std::string_view name = "copy_predicated";
-  check_pair(name, {"src", src}, {"predicate", predicate}, dst);
+  const CallSite call{"copy_predicated", source};
+  check_pair(call, {"src", src}, {"predicate", predicate}, dst);
   if (predicate.dtype() == DType::int8 || is_floating(predicate.dtype()))
-    rule_broken(name, "predicate", predicate.describe(), "uint8, bool or int32");
-  check_same_type(name, dst, src);
+    rule_broken(call, {"predicate", predicate}, predicate.describe(), "uint8, bool or int32");
+  check_same_type(call, dst, src);
   const Running running = core_.begin(source, Opcode::copy_predicated, lane,
                                       {{"src", src}, {"predicate", predicate}}, {{"dst", dst}});
   if (core_.dry(dst)) return *this;
@@ -75,12 +75,14 @@ SOMA_INLINE VectorEngine& VectorEngine::copy_predicated(const Tile& dst, const T
 
 SOMA_INLINE VectorEngine& VectorEngine::bn_stats(const Tile& dst, const Tile& data,
                                                  SourceLine source) {
-  constexpr std::string_view name = "bn_stats";
-  core_.check_free(name, {"data", data});
-  core_.check_free(name, {"dst", dst});
-  CoreState::check_same_partitions(name, {"data", data}, {"dst", dst});
-  at_most(name, "data", data.free_size(), core_.machine.bn_stats_free, "elements a partition");
-  if (dst.free_size() != 6) rule_broken(name, "dst", dst.describe(), "6 elements a partition");
+  const CallSite call{"bn_stats", source};
+  core_.check_free(call, {"data", data});
+  core_.check_free(call, {"dst", dst});
+  CoreState::check_same_partitions(call, {"data", data}, {"dst", dst});
+  at_most(call, {"data", data}, data.free_size(), core_.machine.bn_stats_free,
+          "elements a partition");
+  if (dst.free_size() != 6)
+    rule_broken(call, {"dst", dst}, dst.describe(), "6 elements a partition");
   const Running running = core_.begin(source, Opcode::bn_stats, lane, {{"data", data}},
                                       {{"dst", dst}}, CoreState::cost_of(data));
   if (core_.dry(dst)) return *this;
@@ -106,13 +108,14 @@ SOMA_INLINE VectorEngine& VectorEngine::bn_stats(const Tile& dst, const Tile& da
 
 SOMA_INLINE VectorEngine& VectorEngine::bn_aggr(const Tile& dst, const Tile& data,
                                                 SourceLine source) {
-  constexpr std::string_view name = "bn_aggr";
-  core_.check_free(name, {"data", data});
-  core_.check_free(name, {"dst", dst});
-  CoreState::check_same_partitions(name, {"data", data}, {"dst", dst});
+  const CallSite call{"bn_aggr", source};
+  core_.check_free(call, {"data", data});
+  core_.check_free(call, {"dst", dst});
+  CoreState::check_same_partitions(call, {"data", data}, {"dst", dst});
   if (data.free_size() % 3 != 0)
-    rule_broken(name, "data", data.describe(), "a multiple of 3 elements a partition");
-  if (dst.free_size() != 2) rule_broken(name, "dst", dst.describe(), "2 elements a partition");
+    rule_broken(call, {"data", data}, data.describe(), "a multiple of 3 elements a partition");
+  if (dst.free_size() != 2)
+    rule_broken(call, {"dst", dst}, dst.describe(), "2 elements a partition");
   const Running running = core_.begin(source, Opcode::bn_aggr, lane, {{"data", data}},
                                       {{"dst", dst}}, CoreState::cost_of(data));
   if (core_.dry(dst)) return *this;
@@ -142,7 +145,7 @@ SOMA_INLINE VectorEngine& VectorEngine::bn_aggr(const Tile& dst, const Tile& dat
 SOMA_INLINE VectorEngine& VectorEngine::dropout(const Tile& dst, const Tile& src,
                                                 std::uint64_t threshold,
                                                 const DrawPosition& position, SourceLine source) {
-  check_same("dropout", dst, src);
+  check_same({"dropout", source}, dst, src);
   const Running running =
       core_.begin(source, Opcode::dropout, lane, {{"src", src}}, {{"dst", dst}});
   if (core_.dry(dst)) return *this;
@@ -165,14 +168,15 @@ SOMA_INLINE VectorEngine& VectorEngine::dropout(const Tile& dst, const Tile& src
 
 SOMA_INLINE VectorEngine& VectorEngine::transpose(const Tile& dst, const Tile& src,
                                                   SourceLine source) {
-  constexpr std::string_view name = "transpose";
-  core_.check_free(name, {"src", src});
-  core_.check_free(name, {"dst", dst});
-  at_most(name, "src", src.partitions(), core_.machine.transpose_vector, "partitions");
-  at_most(name, "src", src.free_size(), core_.machine.transpose_vector, "elements a partition");
-  check_same_type(name, dst, src);
+  const CallSite call{"transpose", source};
+  core_.check_free(call, {"src", src});
+  core_.check_free(call, {"dst", dst});
+  at_most(call, {"src", src}, src.partitions(), core_.machine.transpose_vector, "partitions");
+  at_most(call, {"src", src}, src.free_size(), core_.machine.transpose_vector,
+          "elements a partition");
+  check_same_type(call, dst, src);
   if (dst.partitions() != src.free_size() || dst.free_size() != src.partitions())
-    rule_broken(name, "dst", dst.describe(), src.describe() + " turned");
+    rule_broken(call, {"dst", dst}, dst.describe(), src.describe() + " turned");
   const Running running =
       core_.begin(source, Opcode::transpose, lane, {{"src", src}}, {{"dst", dst}});
   if (core_.dry(dst)) return *this;

@@ -20,13 +20,13 @@ SOMA_INLINE VectorEngine& VectorEngine::tensor_tensor_scan(const Tile& dst, cons
                                                            const ScalarOperand& initial, Alu op0,
                                                            Alu op1, const ScalarOptions& options,
                                                            SourceLine source) {
-  constexpr std::string_view name = "tensor_tensor_scan";
-  check_pair(name, {"a", a}, {"b", b}, dst);
+  const CallSite call{"tensor_tensor_scan", source};
+  check_pair(call, {"a", a}, {"b", b}, dst);
   for (const Alu op : {op0, op1}) {
-    check_arithmetic(name, op);
-    check_binary(name, op);
+    check_arithmetic(call, op);
+    check_binary(call, op);
   }
-  check_initial(name, initial, a);
+  check_initial(call, initial, a);
   const Running running = core_.begin(source, Opcode::tensor_tensor_scan, lane,
                                       {{"a", a}, {"b", b}, {"initial", initial.tile}},
                                       {{"dst", dst}}, {.operators = {op0, op1}});
@@ -47,16 +47,16 @@ SOMA_INLINE VectorEngine& VectorEngine::tensor_tensor_scan(const Tile& dst, cons
 SOMA_INLINE VectorEngine& VectorEngine::tensor_scalar_cumulative(
     const Tile& dst, const Tile& data, Alu op0, const ScalarOperand& s0, Alu op1,
     std::optional<Constant> start, const ScalarOptions& options, SourceLine source) {
-  constexpr std::string_view name = "tensor_scalar_cumulative";
-  check_scalar(name, dst, data, op0, s0, Alu::none, {}, options);
-  check_arithmetic(name, op0);
+  const CallSite call{"tensor_scalar_cumulative", source};
+  check_scalar(call, dst, data, op0, s0, Alu::none, {}, options);
+  check_arithmetic(call, op0);
   if (!is_reduction(op1) && op1 != Alu::subtract)
-    rule_broken(name, "op1", std::string(to_string(op1)),
+    rule_broken(call, "op1", std::string(to_string(op1)),
                 "add, subtract, multiply, maximum or minimum");
   for (const Operand& operand : {Operand{"data", data}, Operand{"dst", dst}})
     if (operand.tile.dtype() == DType::int32)
-      rule_broken(name, operand.name, operand.tile.describe(), "a type other than int32");
-  if (start) check_constant(name, "start", *start);
+      rule_broken(call, operand, operand.tile.describe(), "a type other than int32");
+  if (start) check_constant(call, "start", *start);
   const Running running =
       core_.begin(source, Opcode::tensor_scalar_cumulative, lane, {{"data", data}, {"s0", s0.tile}},
                   {{"dst", dst}}, {.operators = {op0, op1}});
@@ -77,12 +77,12 @@ SOMA_INLINE VectorEngine& VectorEngine::tensor_scalar_cumulative(
 }
 
 SOMA_INLINE VectorEngine& VectorEngine::max8(const Tile& dst, const Tile& src, SourceLine source) {
-  constexpr std::string_view name = "max8";
-  core_.check_free(name, {"src", src});
-  check_eight(name, {"dst", dst}, src);
+  const CallSite call{"max8", source};
+  core_.check_free(call, {"src", src});
+  check_eight(call, {"dst", dst}, src);
   const std::size_t count = src.free_size();
   if (count < 8 || count > 16384 || src.rank() > 2)
-    rule_broken(name, "src", src.describe(),
+    rule_broken(call, {"src", src}, src.describe(),
                 "8 to 16384 elements a partition in one or two free dimensions");
   const Running running = core_.begin(source, Opcode::max8, lane, {{"src", src}}, {{"dst", dst}},
                                       CoreState::cost_of(src));
@@ -109,11 +109,11 @@ SOMA_INLINE VectorEngine& VectorEngine::max8(const Tile& dst, const Tile& src, S
 
 SOMA_INLINE VectorEngine& VectorEngine::find_index8(const Tile& dst, const Tile& data,
                                                     const Tile& values, SourceLine source) {
-  constexpr std::string_view name = "find_index8";
-  core_.check_free(name, {"data", data});
-  check_eight(name, {"values", values}, data);
-  check_eight(name, {"dst", dst}, data);
-  check_type(name, {"dst", dst}, DType::int32);
+  const CallSite call{"find_index8", source};
+  core_.check_free(call, {"data", data});
+  check_eight(call, {"values", values}, data);
+  check_eight(call, {"dst", dst}, data);
+  check_type(call, {"dst", dst}, DType::int32);
   const Running running =
       core_.begin(source, Opcode::find_index8, lane, {{"data", data}, {"values", values}},
                   {{"dst", dst}}, CoreState::cost_of(data));
@@ -133,15 +133,15 @@ SOMA_INLINE VectorEngine& VectorEngine::match_replace8(const Tile& dst, const Ti
                                                        const Constant& replacement,
                                                        const Tile* indices, const Rounded& rounded,
                                                        SourceLine source) {
-  constexpr std::string_view name = "match_replace8";
-  core_.check_free(name, {"data", data});
-  core_.check_free(name, {"dst", dst});
-  CoreState::check_same_size(name, {"data", data}, {"dst", dst});
-  check_eight(name, {"values", values}, data);
-  check_constant(name, "replacement", replacement);
+  const CallSite call{"match_replace8", source};
+  core_.check_free(call, {"data", data});
+  core_.check_free(call, {"dst", dst});
+  CoreState::check_same_size(call, {"data", data}, {"dst", dst});
+  check_eight(call, {"values", values}, data);
+  check_constant(call, "replacement", replacement);
   if (indices != nullptr) {
-    check_eight(name, {"indices", *indices}, data);
-    check_type(name, {"indices", *indices}, DType::int32);
+    check_eight(call, {"indices", *indices}, data);
+    check_type(call, {"indices", *indices}, DType::int32);
   }
   const Running running =
       core_.begin(source, Opcode::match_replace8, lane, {{"data", data}, {"values", values}},
@@ -171,18 +171,18 @@ SOMA_INLINE VectorEngine& VectorEngine::match_replace8(const Tile& dst, const Ti
 
 SOMA_INLINE VectorEngine& VectorEngine::stream_shuffle(const Tile& dst, const Tile& src,
                                                        const ShuffleMask& mask, SourceLine source) {
-  constexpr std::string_view name = "stream_shuffle";
-  check_same(name, dst, src);
-  check_same_type(name, dst, src);
+  const CallSite call{"stream_shuffle", source};
+  check_same(call, dst, src);
+  check_same_type(call, dst, src);
   const std::size_t count = src.partitions(), bytes = src.free_size() * src.width();
   std::vector<std::size_t> from(count);
   for (std::size_t p = 0; p < count; ++p) {
     const std::size_t entry = mask[p % 32];
     if (entry >= 32 && entry != shuffle_keep)
-      rule_broken(name, "mask", std::to_string(entry), "0 to 31, or 255");
+      rule_broken(call, "mask", std::to_string(entry), "0 to 31, or 255");
     from[p] = entry == shuffle_keep ? count : p / 32 * 32 + entry;
     if (entry != shuffle_keep && from[p] >= count)
-      undefined(name, "mask", std::to_string(entry),
+      undefined(call, "mask", std::to_string(entry),
                 "one of the " + std::to_string(count) + " partitions of " + src.describe());
   }
   const Running running =
@@ -205,8 +205,8 @@ SOMA_INLINE VectorEngine& VectorEngine::stream_shuffle(const Tile& dst, const Ti
 
 SOMA_INLINE VectorEngine& VectorEngine::rng(const Tile& dst, const DrawPosition& position,
                                             SourceLine source) {
-  core_.check_free("rng", {"dst", dst});
-  CoreState::check_integer("rng", {"dst", dst});
+  core_.check_free({"rng", source}, {"dst", dst});
+  CoreState::check_integer({"rng", source}, {"dst", dst});
   const Running running = core_.begin(source, Opcode::rng, lane, {}, {{"dst", dst}});
   if (core_.dry(dst)) return *this;
   std::vector<std::uint32_t> words(dst.free_size());
@@ -218,17 +218,17 @@ SOMA_INLINE VectorEngine& VectorEngine::rng(const Tile& dst, const DrawPosition&
   return *this;
 }
 
-SOMA_INLINE void VectorEngine::check_eight(std::string_view name, const Operand& operand,
+SOMA_INLINE void VectorEngine::check_eight(const CallSite& call, const Operand& operand,
                                            const Tile& data) {
-  check_columns(name, operand, data, 8);
+  check_columns(call, operand, data, 8);
 }
 
-SOMA_INLINE void VectorEngine::check_initial(std::string_view name, const ScalarOperand& initial,
+SOMA_INLINE void VectorEngine::check_initial(const CallSite& call, const ScalarOperand& initial,
                                              const Tile& data) {
-  check_constant(name, "initial", initial);
+  check_constant(call, "initial", initial);
   if (!initial.tile.defined()) return;
-  check_column(name, {"initial", initial.tile}, data);
-  check_type(name, {"initial", initial.tile}, DType::fp32);
+  check_column(call, {"initial", initial.tile}, data);
+  check_type(call, {"initial", initial.tile}, DType::fp32);
 }
 
 SOMA_INLINE std::vector<float> VectorEngine::turned(const Tile& tile) {

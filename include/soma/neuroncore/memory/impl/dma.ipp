@@ -19,9 +19,10 @@
 
 namespace SOMA_NAMESPACE::neuroncore {
 
-SOMA_INLINE Dma Dma::queue(std::size_t index) const {
+SOMA_INLINE Dma Dma::queue(std::size_t index, SourceLine source) const {
   if (index >= dma_lanes)
-    rule_broken("dma.queue", "index", std::to_string(index), "below " + std::to_string(dma_lanes));
+    rule_broken({"dma.queue", source}, "index", std::to_string(index),
+                "below " + std::to_string(dma_lanes));
   return Dma(*core_, index);
 }
 
@@ -36,10 +37,10 @@ SOMA_INLINE Dma& Dma::load_transposed(const Tile& tile, const HbmView& view, Sou
 }
 
 SOMA_INLINE Dma& Dma::store(const HbmView& view, const Tile& tile, SourceLine source) {
-  constexpr std::string_view name = "dma.store";
-  check(name, {"tile", tile}, view);
-  check_writable(name, view);
-  check_sizes(name, tile, view);
+  const CallSite call{"dma.store", source};
+  check(call, {"tile", tile}, view);
+  check_writable(call, view);
+  check_sizes(call, tile, view);
   const Position at = begin(source, Opcode::dma_copy, {{"tile", tile}}, {}, nullptr, &view, tile);
   CoreState* core = core_;
   core->statistics.hbm_bytes_written += view.rows() * view.row_elements() * size_of(view.dtype());
@@ -59,26 +60,26 @@ SOMA_INLINE Dma& Dma::store(const HbmView& view, const Tile& tile, SourceLine so
 
 SOMA_INLINE Dma& Dma::gather(const Tile& tile, const HbmView& table, const Tile& indices,
                              OutOfBounds out_of_bounds, SourceLine source) {
-  static constexpr std::string_view name = "dma.gather";  // read by a lambda that outlives this
-  check(name, {"tile", tile}, table);
-  check_indices(name, tile, table, indices);
+  const CallSite call{"dma.gather", source};
+  check(call, {"tile", tile}, table);
+  check_indices(call, tile, table, indices);
   const Position at = begin(source, Opcode::dma_gather, {{"indices", indices}}, {{"tile", tile}},
                             &table, nullptr, tile);
   CoreState* core = core_;
   core->statistics.hbm_bytes_read += tile.partitions() * tile.free_size() * size_of(table.dtype());
   if (core->dry(tile)) return *this;
   if (out_of_bounds == OutOfBounds::skip) core->show_kept(tile);
-  core->transfer(at, [core, tile, table, indices, out_of_bounds] {
+  core->transfer(at, [core, call, tile, table, indices, out_of_bounds] {
     std::vector<float> buffer(2 * tile.free_size() + 64);
     const PartitionWriter writer = detail::writer_of(*core, tile);
     bool all = true;
     for (std::size_t p = 0; p < tile.partitions(); ++p) {
-      const std::int64_t row = index_of(*core, name, indices, p, table, out_of_bounds);
+      const std::int64_t row = index_of(*core, call, indices, p, table, out_of_bounds);
       all = all && row >= 0;
       if (row < 0) continue;
       const HbmView one =
           table.rows(static_cast<std::size_t>(row), static_cast<std::size_t>(row) + 1);
-      detail::load_row(*core, writer, tile, p, one, 0, buffer.data());
+      detail::load_row(*core, call, writer, tile, p, one, 0, buffer.data());
       core->sbuf.mark_written(tile.rows(p, p + 1), Written::somebody);
     }
     all ? core->end(tile) : core->show(tile);
@@ -88,10 +89,10 @@ SOMA_INLINE Dma& Dma::gather(const Tile& tile, const HbmView& table, const Tile&
 
 SOMA_INLINE Dma& Dma::scatter(const HbmView& table, const Tile& tile, const Tile& indices,
                               Scatter how, OutOfBounds out_of_bounds, SourceLine source) {
-  static constexpr std::string_view name = "dma.scatter";  // read by a lambda that outlives this
-  check(name, {"tile", tile}, table);
-  check_writable(name, table);
-  check_indices(name, tile, table, indices);
+  const CallSite call{"dma.scatter", source};
+  check(call, {"tile", tile}, table);
+  check_writable(call, table);
+  check_indices(call, tile, table, indices);
   const Position at = begin(source, Opcode::dma_scatter, {{"tile", tile}, {"indices", indices}}, {},
                             nullptr, &table, tile);
   show_read(table);  // the rows that stay
@@ -102,11 +103,14 @@ SOMA_INLINE Dma& Dma::scatter(const HbmView& table, const Tile& tile, const Tile
     core->context.heap().mark_dry();
     return *this;
   }
-  core->transfer(at, [core, tile, table, indices, how, out_of_bounds] {
+  core->transfer(at, [core, call, tile, table, indices, how, out_of_bounds] {
     const std::size_t count = tile.free_size();
     std::vector<float> buffer(4 * count + 64);
+    std::vector<std::int64_t> rows;
+    for (std::size_t p = 0; p < tile.partitions(); ++p)
+      rows.push_back(index_of(*core, call, indices, p, table, out_of_bounds));
     for (std::size_t p = 0; p < tile.partitions(); ++p) {
-      const std::int64_t row = index_of(*core, name, indices, p, table, out_of_bounds);
+      const std::int64_t row = rows[p];
       if (row < 0) continue;
       const HbmView one =
           table.rows(static_cast<std::size_t>(row), static_cast<std::size_t>(row) + 1);
@@ -127,12 +131,12 @@ SOMA_INLINE Dma& Dma::scatter(const HbmView& table, const Tile& tile, const Tile
 
 SOMA_INLINE Dma& Dma::sum(const Tile& tile, std::initializer_list<HbmView> views,
                           SourceLine source) {
-  constexpr std::string_view name = "dma.sum";
-  at_most(name, "views", views.size(), 16, "sources");
-  if (views.size() == 0) rule_broken(name, "views", "none", "1 to 16");
+  const CallSite call{"dma.sum", source};
+  at_most(call, "views", views.size(), 16, "sources");
+  if (views.size() == 0) rule_broken(call, "views", "none", "1 to 16");
   for (const HbmView& view : views) {
-    check(name, {"tile", tile}, view);
-    check_sizes(name, tile, view);
+    check(call, {"tile", tile}, view);
+    check_sizes(call, tile, view);
   }
   HeapVector<HbmView> sources(core_->context.heap());
   for (const HbmView& view : views) sources.push_back(view);
@@ -164,8 +168,8 @@ SOMA_INLINE Dma& Dma::sum(const Tile& tile, std::initializer_list<HbmView> views
   return *this;
 }
 
-SOMA_INLINE Dma& Dma::wait(Semaphore& semaphore, std::uint32_t value) {
-  semaphore.wait(*core_, lane(), value);
+SOMA_INLINE Dma& Dma::wait(Semaphore& semaphore, std::uint32_t value, SourceLine source) {
+  semaphore.wait(*core_, lane(), value, source);
   return *this;
 }
 
@@ -176,52 +180,52 @@ SOMA_INLINE Dma& Dma::signal(Semaphore& semaphore) {
 
 SOMA_INLINE Dma& Dma::load(SourceLine source, Opcode opcode, const Tile& tile,
                            const HbmView& view) {
-  constexpr std::string_view name = "dma.load";
-  check(name, {"tile", tile}, view);
-  check_sizes(name, tile, view);
+  const CallSite call{"dma.load", source};
+  check(call, {"tile", tile}, view);
+  check_sizes(call, tile, view);
   const Position at = begin(source, opcode, {}, {{"tile", tile}}, &view, nullptr, tile);
   CoreState* core = core_;
   core->statistics.hbm_bytes_read += view.rows() * view.row_elements() * size_of(view.dtype());
   if (core->dry(tile)) return *this;
-  core->transfer(at, [core, tile, view] {
+  core->transfer(at, [core, call, tile, view] {
     const PartitionWriter writer = detail::writer_of(*core, tile);
     core->for_partitions(tile.partitions(), 2 * tile.free_size(), tile.free_size() * 2,
                          [&](std::size_t p, float* buffer) {
-                           detail::load_row(*core, writer, tile, p, view, p, buffer);
+                           detail::load_row(*core, call, writer, tile, p, view, p, buffer);
                          });
     core->end(tile);
   });
   return *this;
 }
 
-SOMA_INLINE void Dma::check(std::string_view name, const Operand& operand, const HbmView& view) {
-  core_->check(name, operand);
-  CoreState::check_memory(name, operand, Memory::sbuf, "DMA");
+SOMA_INLINE void Dma::check(const CallSite& call, const Operand& operand, const HbmView& view) {
+  core_->check(call, operand);
+  CoreState::check_memory(call, operand, Memory::sbuf, "DMA");
   if (!core_->machine.has(view.dtype()) && view.dtype() != DType::int64)
-    rule_broken(name, "view", view.describe(),
+    rule_broken(call, "view", view.describe(),
                 "a type that " + std::string(core_->machine.name) + " has");
 }
 
-SOMA_INLINE void Dma::check_writable(std::string_view name, const HbmView& view) {
-  if (!view.writable()) rule_broken(name, "view", view.describe(), "one from hbm_target()");
+SOMA_INLINE void Dma::check_writable(const CallSite& call, const HbmView& view) {
+  if (!view.writable()) rule_broken(call, "view", view.describe(), "one from hbm_target()");
 }
 
-SOMA_INLINE void Dma::check_sizes(std::string_view name, const Tile& tile, const HbmView& view) {
+SOMA_INLINE void Dma::check_sizes(const CallSite& call, const Tile& tile, const HbmView& view) {
   if (tile.partitions() != view.rows() || tile.free_size() != view.row_elements())
-    rule_broken(name, "view", view.describe(),
+    rule_broken(call, "view", view.describe(),
                 "the rows and the elements per row of " + tile.describe());
 }
 
-SOMA_INLINE void Dma::check_indices(std::string_view name, const Tile& tile, const HbmView& table,
+SOMA_INLINE void Dma::check_indices(const CallSite& call, const Tile& tile, const HbmView& table,
                                     const Tile& indices) {
-  core_->check(name, {"indices", indices});
-  CoreState::check_memory(name, {"indices", indices}, Memory::sbuf, "DMA");
+  core_->check(call, {"indices", indices});
+  CoreState::check_memory(call, {"indices", indices}, Memory::sbuf, "DMA");
   if (indices.dtype() != DType::int32 || indices.free_size() != 1 ||
       indices.partitions() != tile.partitions())
-    rule_broken(name, "indices", indices.describe(),
+    rule_broken(call, {"indices", indices}, indices.describe(),
                 "int32, [" + std::to_string(tile.partitions()) + ", 1]");
   if (table.row_elements() != tile.free_size())
-    rule_broken(name, "table", table.describe(),
+    rule_broken(call, "table", table.describe(),
                 std::to_string(tile.free_size()) + " elements a row, as " + tile.describe());
 }
 
@@ -239,6 +243,9 @@ SOMA_INLINE Position Dma::begin(SourceLine source, Opcode opcode,
                                                             : 1;
   cost.buffers = static_cast<std::uint32_t>(rows * elements / side_by_side);
   const Direction direction = from != nullptr ? Direction::load : Direction::store;
+  if (to != nullptr && to->overlaps_itself())
+    rule_broken({to_string(opcode), source}, "view", to->describe() + " that is a broadcast",
+                "a place of its own for each result");
   const Position at = core_->begin(source, opcode, lane(), reads, writes, cost, direction).at;
   if (from != nullptr) core_->touch(source, opcode, at, from->region(), false);
   if (to != nullptr) core_->touch(source, opcode, at, to->region(), true);
@@ -254,14 +261,15 @@ SOMA_INLINE void Dma::show_written(CoreState& core, const HbmView& view) {
   if (core.instruction_watch != nullptr) core.instruction_watch->wrote(core, view);
 }
 
-SOMA_INLINE std::int64_t Dma::index_of(CoreState& core, std::string_view name, const Tile& indices,
+SOMA_INLINE std::int64_t Dma::index_of(CoreState& core, const CallSite& call, const Tile& indices,
                                        std::size_t p, const HbmView& table,
                                        OutOfBounds out_of_bounds) {
   std::int32_t index = 0;
   std::memcpy(&index, core.sbuf.at(indices, p), sizeof index);
   if (index >= 0 && static_cast<std::size_t>(index) < table.rows()) return index;
   if (out_of_bounds == OutOfBounds::error)
-    undefined(name, "indices", std::to_string(index) + " in partition " + std::to_string(p),
+    undefined(call, {"indices", indices},
+              std::to_string(index) + " in partition " + std::to_string(p),
               "a row of " + table.describe());
   return -1;
 }

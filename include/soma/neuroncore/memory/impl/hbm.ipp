@@ -16,18 +16,32 @@
 
 namespace SOMA_NAMESPACE::neuroncore {
 
-SOMA_INLINE HbmView::HbmView(const Tensor& tensor, bool writable)
+SOMA_INLINE HbmView::HbmView(Only, const Tensor& tensor, bool writable, SourceLine source)
     : dtype_(tensor.dtype()), writable_(writable) {
-  if (!tensor.defined()) rule_broken("hbm", "tensor", "no tensor", "a tensor with elements");
+  if (!tensor.defined())
+    rule_broken({"hbm", source}, "tensor", "no tensor", "a tensor with elements");
   data_ = writable ? tensor.mutable_raw() : const_cast<std::byte*>(tensor.raw());
+  behind_ = extent(tensor);
+}
+
+SOMA_INLINE HbmView::HbmView(const Tensor& tensor, bool writable, SourceLine source)
+    : HbmView(Only::first, tensor, writable, source) {
   if (tensor.rank() > max_rank)
-    rule_broken("hbm", "tensor", tensor.describe(), "rank 4 or less; reshape it");
+    rule_broken({"hbm", source}, "tensor", tensor.describe(), "rank 4 or less; reshape it");
   const std::size_t skipped = tensor.rank() < 2 ? 1 : 0;
   rank_ = tensor.rank() == 0 ? 2 : tensor.rank() + skipped;
   for (std::size_t i = 0; i < tensor.rank(); ++i) {
     sizes_[i + skipped] = tensor.size(i);
     strides_[i + skipped] = tensor.strides()[i];
   }
+}
+
+SOMA_INLINE std::size_t HbmView::extent(const Tensor& tensor) {
+  if (tensor.elements() == 0) return 0;
+  std::size_t last = 0;
+  for (std::size_t i = 0; i < tensor.rank(); ++i)
+    last += (tensor.size(i) - 1) * tensor.strides()[i];
+  return (last + 1) * size_of(tensor.dtype());
 }
 
 SOMA_INLINE std::size_t HbmView::row_elements() const {
@@ -45,71 +59,84 @@ SOMA_INLINE bool HbmView::adjacent() const {
   return true;
 }
 
-SOMA_INLINE HbmView HbmView::slice(std::size_t dimension, std::size_t begin,
-                                   std::size_t end) const {
+SOMA_INLINE HbmView HbmView::slice(std::size_t dimension, std::size_t begin, std::size_t end,
+                                   SourceLine source) const {
   if (dimension >= rank_ || begin > end || end > sizes_[dimension])
-    rule_broken("HbmView::slice", "range",
+    rule_broken({"HbmView::slice", source}, "range",
                 std::to_string(begin) + " to " + std::to_string(end) + " of dimension " +
                     std::to_string(dimension),
                 "within " + describe());
   HbmView part = *this;
-  part.data_ += begin * strides_[dimension] * size_of(dtype_);
   part.sizes_[dimension] = end - begin;
+  if (begin != end) {
+    const std::size_t bytes = begin * strides_[dimension] * size_of(dtype_);
+    part.data_ += bytes;
+    part.behind_ -= bytes;
+  }
   return part;
 }
 
-SOMA_INLINE HbmView HbmView::rows(std::size_t begin, std::size_t end) const {
-  return slice(0, begin, end);
+SOMA_INLINE HbmView HbmView::rows(std::size_t begin, std::size_t end, SourceLine source) const {
+  return slice(0, begin, end, source);
 }
 
-SOMA_INLINE HbmView HbmView::columns(std::size_t begin, std::size_t end) const {
-  return slice(rank_ - 1, begin, end);
+SOMA_INLINE HbmView HbmView::columns(std::size_t begin, std::size_t end, SourceLine source) const {
+  return slice(rank_ - 1, begin, end, source);
 }
 
-SOMA_INLINE HbmView HbmView::swap(std::size_t a, std::size_t b) const {
+SOMA_INLINE HbmView HbmView::swap(std::size_t a, std::size_t b, SourceLine source) const {
   if (a >= rank_ || b >= rank_)
-    rule_broken("HbmView::swap", "dimensions", std::to_string(a) + " and " + std::to_string(b),
-                "dimensions of " + describe());
+    rule_broken({"HbmView::swap", source}, "dimensions",
+                std::to_string(a) + " and " + std::to_string(b), "dimensions of " + describe());
   HbmView result = *this;
   std::swap(result.sizes_[a], result.sizes_[b]);
   std::swap(result.strides_[a], result.strides_[b]);
   return result;
 }
 
-SOMA_INLINE HbmView HbmView::broadcast_rows(std::size_t rows) const {
-  if (sizes_[0] != 1) rule_broken("HbmView::broadcast_rows", "view", describe(), "one row");
+SOMA_INLINE HbmView HbmView::broadcast_rows(std::size_t rows, SourceLine source) const {
+  if (sizes_[0] != 1)
+    rule_broken({"HbmView::broadcast_rows", source}, "view", describe(), "one row");
   HbmView result = *this;
   result.sizes_[0] = rows;
   result.strides_[0] = 0;
   return result;
 }
 
-SOMA_INLINE HbmView HbmView::with_rows(std::size_t rows, std::size_t stride) const {
+SOMA_INLINE HbmView HbmView::with_rows(std::size_t rows, std::size_t stride,
+                                       SourceLine source) const {
   HbmView result = *this;
   result.sizes_[0] = rows;
   result.strides_[0] = stride;
-  return result;
+  return result.checked({"HbmView::with_rows", source});
 }
 
-SOMA_INLINE HbmView HbmView::pattern(std::size_t offset,
-                                     std::span<const HbmDimension> dimensions) const {
+SOMA_INLINE HbmView HbmView::pattern(std::size_t offset, std::span<const HbmDimension> dimensions,
+                                     SourceLine source) const {
   if (dimensions.size() < 2 || dimensions.size() > max_rank)
-    rule_broken("HbmView::pattern", "dimensions", std::to_string(dimensions.size()), "2 to 4");
+    rule_broken({"HbmView::pattern", source}, "dimensions", std::to_string(dimensions.size()),
+                "2 to 4");
   HbmView result = *this;
-  result.data_ += offset * size_of(dtype_);
   result.rank_ = dimensions.size();
   for (std::size_t i = 0; i < result.rank_; ++i) {
     result.sizes_[i] = dimensions[i].size;
     result.strides_[i] = dimensions[i].stride;
   }
-  return result;
+  const CallSite call{"HbmView::pattern", source};
+  if (offset > behind_ / size_of(dtype_))
+    rule_broken(call, "offset", std::to_string(offset) + " elements",
+                "within the " + std::to_string(behind_ / size_of(dtype_)) + " from " + describe() +
+                    " on to the end of its tensor");
+  result.data_ += offset * size_of(dtype_);
+  result.behind_ -= offset * size_of(dtype_);
+  return result.checked(call);
 }
 
-SOMA_INLINE HbmView HbmView::as(DType dtype) const {
+SOMA_INLINE HbmView HbmView::as(DType dtype, SourceLine source) const {
   const std::size_t parts = size_of(dtype_) / size_of(dtype), last = rank_ - 1;
   const bool adjacent = sizes_[last] == 1 || strides_[last] == 1;
   if (size_of(dtype_) % size_of(dtype) != 0 || (parts != 1 && !adjacent && rank_ == max_rank))
-    rule_broken("HbmView::as", "dtype", std::string(to_string(dtype)),
+    rule_broken({"HbmView::as", source}, "dtype", std::string(to_string(dtype)),
                 "a type of a width that divides that of " + describe() +
                     ", which has room for one more dimension");
   HbmView result = *this;
@@ -126,13 +153,13 @@ SOMA_INLINE HbmView HbmView::as(DType dtype) const {
   return result;
 }
 
-SOMA_INLINE HbmView HbmView::flat() const {
+SOMA_INLINE HbmView HbmView::flat(SourceLine source) const {
   std::size_t elements = 1;
   for (std::size_t i = 0; i < rank_; ++i) elements *= sizes_[i];
-  return as_rows(elements);
+  return as_rows(elements, source);
 }
 
-SOMA_INLINE HbmView HbmView::as_rows(std::size_t columns) const {
+SOMA_INLINE HbmView HbmView::as_rows(std::size_t columns, SourceLine source) const {
   std::size_t elements = 1;
   bool dense = true;
   for (std::size_t i = rank_; i-- > 0;) {
@@ -140,7 +167,7 @@ SOMA_INLINE HbmView HbmView::as_rows(std::size_t columns) const {
     elements *= sizes_[i];
   }
   if (!dense || columns == 0 || elements % columns != 0)
-    rule_broken("HbmView::as_rows", "columns", std::to_string(columns),
+    rule_broken({"HbmView::as_rows", source}, "columns", std::to_string(columns),
                 "a divisor of the elements of a contiguous view, " + describe());
   HbmView result = *this;
   result.rank_ = 2;
@@ -158,6 +185,33 @@ SOMA_INLINE Region HbmView::region() const {
           steps.data(),       rank_};
 }
 
+SOMA_INLINE bool HbmView::overlaps_itself() const {
+  std::array<Step, max_rank> steps;
+  for (std::size_t i = 0; i < rank_; ++i)
+    steps[i] = {sizes_[i], static_cast<std::ptrdiff_t>(strides_[i])};
+  return neuroncore::overlaps_itself(1, {steps.data(), rank_});
+}
+
+SOMA_INLINE HbmView HbmView::checked(const CallSite& call) const {
+  // Sizes and strides may be anything, so no product of them is trusted before it is compared.
+  std::size_t room = behind_ / size_of(dtype_);  // elements
+  bool inside = true, any = true;
+  for (std::size_t i = 0; i < rank_; ++i) any = any && sizes_[i] != 0;
+  if (!any) return *this;
+  if (room == 0) inside = false;
+  for (std::size_t i = 0, left = room - 1; inside && i < rank_; ++i) {
+    if (strides_[i] == 0) continue;
+    inside = sizes_[i] - 1 <= left / strides_[i];
+    if (inside) left -= (sizes_[i] - 1) * strides_[i];
+  }
+  if (inside) return *this;
+  std::string steps;
+  for (std::size_t i = 0; i < rank_; ++i)
+    steps.append(i == 0 ? "" : ", ").append(std::to_string(strides_[i]));
+  rule_broken(call, "view", describe() + " with elements " + steps + " apart",
+              "within its tensor, of which " + std::to_string(room) + " elements are left");
+}
+
 SOMA_INLINE std::string HbmView::describe() const {
   std::string text(to_string(dtype_));
   text.append(" HBM [");
@@ -166,8 +220,20 @@ SOMA_INLINE std::string HbmView::describe() const {
   return text.append("]");
 }
 
-SOMA_INLINE HbmView hbm(const Tensor& tensor) { return HbmView(tensor, false); }
+SOMA_INLINE HbmView hbm(const Tensor& tensor, SourceLine source) {
+  return HbmView(tensor, false, source);
+}
 
-SOMA_INLINE HbmView hbm_target(const Tensor& tensor) { return HbmView(tensor, true); }
+SOMA_INLINE HbmView hbm_first(const Tensor& tensor, SourceLine source) {
+  return HbmView(HbmView::Only::first, tensor, false, source);
+}
+
+SOMA_INLINE HbmView hbm_first_target(const Tensor& tensor, SourceLine source) {
+  return HbmView(HbmView::Only::first, tensor, true, source);
+}
+
+SOMA_INLINE HbmView hbm_target(const Tensor& tensor, SourceLine source) {
+  return HbmView(tensor, true, source);
+}
 
 }  // namespace SOMA_NAMESPACE::neuroncore

@@ -126,8 +126,9 @@ SOMA_INLINE PartitionWriter writer_of(CoreState& core, const Tile& tile) {
   return PartitionWriter(core.kernels, core.sbuf, tile, nearest, core.options.overflow);
 }
 
-SOMA_INLINE void load_row(CoreState& core, const PartitionWriter& writer, const Tile& tile,
-                          std::size_t p, const HbmView& view, std::size_t row, float* buffer) {
+SOMA_INLINE void load_row(CoreState& core, const CallSite& call, const PartitionWriter& writer,
+                          const Tile& tile, std::size_t p, const HbmView& view, std::size_t row,
+                          float* buffer) {
   if (view.dtype() == tile.held() && tile.bias_offset() == 0) {
     read_codes(view, row, buffer);
     neuroncore::write_codes(core.sbuf, tile, p, buffer);
@@ -137,7 +138,7 @@ SOMA_INLINE void load_row(CoreState& core, const PartitionWriter& writer, const 
     for_each_in_row(view, row, [&](std::size_t element, std::size_t offset) {
       const std::int64_t value = integer_at(DType::int64, view.data() + 8 * offset);
       if (value > INT32_MAX || value < INT32_MIN)
-        undefined("dma.load", "view", std::to_string(value), "a value that fits 32 bits");
+        undefined(call, "view", std::to_string(value), "a value that fits 32 bits");
       narrow[element] = static_cast<std::int32_t>(value);
     });
     neuroncore::write_codes(core.sbuf, tile, p, narrow);

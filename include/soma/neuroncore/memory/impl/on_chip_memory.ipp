@@ -35,21 +35,21 @@ SOMA_INLINE OnChipMemory::OnChipMemory(Context& context, Memory memory, const Ma
       written_(Storage::allocate(context.heap(), stride(1) * partitions_)) {}
 
 SOMA_INLINE Tile OnChipMemory::tile(const Machine& machine, DType dtype, std::size_t partitions,
-                                    std::size_t elements) {
-  const std::string_view name = memory_ == Memory::sbuf ? "sbuf.tile" : "psum.tile";
+                                    std::size_t elements, SourceLine source) {
+  const CallSite call{memory_ == Memory::sbuf ? "sbuf.tile" : "psum.tile", source};
   if (!machine.has(dtype))
-    rule_broken(name, "dtype", std::string(to_string(dtype)),
+    rule_broken(call, "dtype", std::string(to_string(dtype)),
                 "a type that " + std::string(machine.name) + " has");
   if (partitions == 0 || partitions > partitions_)
-    rule_broken(name, "partitions", std::to_string(partitions),
+    rule_broken(call, "partitions", std::to_string(partitions),
                 "1 to " + std::to_string(partitions_));
   if (elements == 0 || elements > capacity_)
-    rule_broken(name, "elements", std::to_string(elements),
+    rule_broken(call, "elements", std::to_string(elements),
                 "1 to the " + std::to_string(capacity_) + " bytes of a partition");
   const std::size_t wanted = round_up(elements * size_of(dtype));
   if (wanted > capacity_ - used_)
     rule_broken(
-        name, "tile",
+        call, "tile",
         std::to_string(wanted) + " bytes a partition with " + std::to_string(used_) + " in use",
         "at most " + std::to_string(capacity_) + " together");
   const std::uint64_t id = next_id();
@@ -57,7 +57,8 @@ SOMA_INLINE Tile OnChipMemory::tile(const Machine& machine, DType dtype, std::si
       end_ == MemoryEnd::first ? used_ : capacity_ / step_ * step_ - used_ - wanted;
   allocations_.push_back(
       {id, begin, begin + elements * size_of(dtype), partitions, Written::nobody});
-  const Tile tile(memory_, dtype, factor_ != 1, partitions, begin, begin * factor_, elements, id);
+  const Tile tile(memory_, dtype, factor_ != 1, partitions, begin, begin * factor_, elements, id,
+                  source);
   for (std::size_t p = 0; p < partitions; ++p) {
     if (holds_numbers_ && uninitialised_ == Uninitialised::nan)
       std::memset(at(tile, p), 0xFF, elements * tile.width());
@@ -83,10 +84,9 @@ SOMA_INLINE std::byte* OnChipMemory::at(const Tile& tile, std::size_t partition)
   return bytes_.data() + (tile.first_partition() + partition) * stride(factor_) + tile.address();
 }
 
-SOMA_INLINE void OnChipMemory::check_alive(std::string_view instruction, std::string_view operand,
-                                           const Tile& tile) const {
-  if (find(tile) == nullptr)
-    undefined(instruction, operand, tile.describe() + " after its scope ended, or of another core",
+SOMA_INLINE void OnChipMemory::check_alive(const CallSite& call, const Operand& operand) const {
+  if (find(operand.tile) == nullptr)
+    undefined(call, operand, operand.tile.describe() + " after its scope ended, or of another core",
               "a live tile of this core");
 }
 
@@ -99,10 +99,9 @@ SOMA_INLINE bool OnChipMemory::written(const Tile& tile) const {
          all_written(tile, [](std::byte state) { return state != std::byte{0}; });
 }
 
-SOMA_INLINE void OnChipMemory::check_read(std::string_view instruction, std::string_view operand,
-                                          const Tile& tile) const {
-  if (!readable(tile))
-    undefined(instruction, operand, tile.describe() + " with elements that nobody wrote",
+SOMA_INLINE void OnChipMemory::check_read(const CallSite& call, const Operand& operand) const {
+  if (!readable(operand.tile))
+    undefined(call, operand, operand.tile.describe() + " with elements that nobody wrote",
               "elements that were written");
 }
 

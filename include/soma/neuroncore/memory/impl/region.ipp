@@ -9,6 +9,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <vector>
 
 namespace SOMA_NAMESPACE::neuroncore {
 
@@ -49,6 +51,19 @@ SOMA_INLINE bool Region::holds(const Region& other) const {
   return first_partition <= other.first_partition && other.last_partition <= last_partition &&
          first_byte <= other.first_byte && other.last_byte <= last_byte &&
          hold(*this, 0, other, 0, other.from(first_byte));
+}
+
+SOMA_INLINE std::uint64_t Region::pattern() const {
+  std::uint64_t hash = 0xCBF29CE484222325u;  // FNV-1a, word by word
+  const auto add = [&hash](std::ptrdiff_t word) {
+    hash = (hash ^ static_cast<std::uint64_t>(word)) * 0x100000001B3u;
+  };
+  add(run_);
+  for (std::size_t i = 0; i < rank_; ++i) {
+    add(steps_[i].stride);
+    add(static_cast<std::ptrdiff_t>(steps_[i].count));
+  }
+  return hash | 1;
 }
 
 SOMA_INLINE std::ptrdiff_t Region::reach_of(const Step& step) {
@@ -99,19 +114,91 @@ SOMA_INLINE std::ptrdiff_t Region::floor_of(std::ptrdiff_t a, std::ptrdiff_t b) 
   return a / b - (a % b < 0 ? 1 : 0);
 }
 
-SOMA_INLINE Region region_of(const Tile& tile) {
-  const std::size_t width = size_of(tile.dtype());
-  std::array<Step, Tile::max_dimensions> steps;
+namespace detail {
+
+SOMA_INLINE std::span<const Step> steps_of(const Tile& tile,
+                                           std::array<Step, Tile::max_dimensions>& steps) {
+  const auto width = static_cast<std::ptrdiff_t>(size_of(tile.dtype()));
   for (std::size_t i = 0; i < tile.rank(); ++i)
-    steps[i] = {tile.dimension(i).size,
-                tile.dimension(i).stride * static_cast<std::ptrdiff_t>(width)};
+    steps[i] = {tile.dimension(i).size, tile.dimension(i).stride * width};
+  return {steps.data(), tile.rank()};
+}
+
+}  // namespace detail
+
+SOMA_INLINE Region region_of(const Tile& tile) {
+  std::array<Step, Tile::max_dimensions> steps;
   return {tile.memory() == Memory::sbuf ? Region::Space::sbuf : Region::Space::psum,
           tile.first_partition(),
           tile.first_partition() + tile.partitions(),
           tile.offset(),
-          width,
-          steps.data(),
+          size_of(tile.dtype()),
+          detail::steps_of(tile, steps).data(),
           tile.rank()};
+}
+
+SOMA_INLINE bool overlaps_itself(std::size_t width, std::span<const Step> steps) {
+  std::vector<Step> sorted;
+  for (const Step& step : steps) {
+    if (step.count == 0) return false;
+    if (step.count == 1) continue;
+    if (step.stride == 0) return true;
+    sorted.push_back({step.count, step.stride < 0 ? -step.stride : step.stride});
+  }
+  std::sort(sorted.begin(), sorted.end(),
+            [](const Step& a, const Step& b) { return a.stride < b.stride; });
+  auto extent = static_cast<std::ptrdiff_t>(width);
+  bool nested = true;  // each step goes past everything that the smaller steps reach
+  for (const Step& step : sorted) {
+    nested = nested && step.stride >= extent;
+    extent += static_cast<std::ptrdiff_t>(step.count - 1) * step.stride;
+  }
+  if (nested) return false;
+  // Steps that go between each other: all places are compared.
+  std::vector<std::ptrdiff_t> places{0};
+  for (const Step& step : sorted) {
+    const std::size_t before = places.size();
+    for (std::size_t i = 1; i < step.count; ++i)
+      for (std::size_t j = 0; j < before; ++j)
+        places.push_back(places[j] + static_cast<std::ptrdiff_t>(i) * step.stride);
+  }
+  std::sort(places.begin(), places.end());
+  return std::adjacent_find(places.begin(), places.end(), [width](auto a, auto b) {
+           return b - a < static_cast<std::ptrdiff_t>(width);
+         }) != places.end();
+}
+
+SOMA_INLINE bool overlaps_itself(const Tile& tile) {
+  if (tile.adjacent()) return false;
+  std::array<Step, Tile::max_dimensions> steps;
+  return overlaps_itself(size_of(tile.dtype()), detail::steps_of(tile, steps));
+}
+
+SOMA_INLINE bool same_elements(const Tile& a, const Tile& b) {
+  if (a.memory() != b.memory() || a.first_partition() != b.first_partition() ||
+      a.partitions() != b.partitions() || a.offset() != b.offset() ||
+      size_of(a.dtype()) != size_of(b.dtype()) || a.free_size() != b.free_size())
+    return false;
+  if (a.adjacent() || b.adjacent()) return a.adjacent() && b.adjacent();
+  // Dimensions of one element and dimensions that continue each other make no difference.
+  const auto merged = [](const Tile& tile) {
+    std::vector<FreeDimension> result;
+    for (std::size_t i = 0; i < tile.rank(); ++i) {
+      const FreeDimension& next = tile.dimension(i);
+      if (next.size == 1) continue;
+      if (!result.empty() &&
+          result.back().stride == next.stride * static_cast<std::ptrdiff_t>(next.size))
+        result.back() = {result.back().size * next.size, next.stride};
+      else
+        result.push_back(next);
+    }
+    return result;
+  };
+  const std::vector<FreeDimension> x = merged(a), y = merged(b);
+  return std::equal(x.begin(), x.end(), y.begin(), y.end(),
+                    [](const FreeDimension& left, const FreeDimension& right) {
+                      return left.size == right.size && left.stride == right.stride;
+                    });
 }
 
 }  // namespace SOMA_NAMESPACE::neuroncore

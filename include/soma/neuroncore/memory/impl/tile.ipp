@@ -18,14 +18,15 @@ namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE Tile::Tile(Memory memory, DType dtype, bool wide, std::size_t partitions,
                        std::size_t offset, std::size_t address, std::size_t elements,
-                       std::uint64_t allocation)
+                       std::uint64_t allocation, SourceLine made)
     : memory_(memory),
       dtype_(dtype),
       wide_(wide),
       partitions_(partitions),
       offset_(offset),
       address_(address),
-      allocation_(allocation) {
+      allocation_(allocation),
+      made_(made) {
   dimensions_[0] = {elements, 1};
 }
 
@@ -48,24 +49,37 @@ SOMA_INLINE bool Tile::adjacent() const {
   return true;
 }
 
-SOMA_INLINE Tile Tile::rows(std::size_t begin, std::size_t end) const {
+SOMA_INLINE Tile Tile::named(const char* name) const {
+  Tile result = *this;
+  result.name_ = name;
+  return result;
+}
+
+SOMA_INLINE std::string Tile::label() const {
+  if (name_[0] != '\0') return "tile " + std::string(name_);
+  if (made_.line == 0) return "a tile";
+  return "tile of " + std::string(without_folders(made_.file)) + ":" + std::to_string(made_.line);
+}
+
+SOMA_INLINE Tile Tile::rows(std::size_t begin, std::size_t end, SourceLine source) const {
   if (begin > end || end > partitions_)
-    rule_broken("Tile::rows", "range", range(begin, end),
-                "within the " + std::to_string(partitions_) + " partitions");
+    rule_broken({"Tile::rows", source}, "range", range(begin, end),
+                "within the " + std::to_string(partitions_) + " partitions of " + label());
   Tile part = *this;
   part.first_partition_ += begin;
   part.partitions_ = end - begin;
   return part;
 }
 
-SOMA_INLINE Tile Tile::columns(std::size_t begin, std::size_t end, std::size_t step) const {
-  return slice(rank_ - 1, begin, end, step);
+SOMA_INLINE Tile Tile::columns(std::size_t begin, std::size_t end, std::size_t step,
+                               SourceLine source) const {
+  return slice(rank_ - 1, begin, end, step, source);
 }
 
 SOMA_INLINE Tile Tile::slice(std::size_t dimension, std::size_t begin, std::size_t end,
-                             std::size_t step) const {
+                             std::size_t step, SourceLine source) const {
   if (dimension >= rank_ || begin > end || end > dimensions_[dimension].size || step == 0)
-    rule_broken("Tile::slice", "range", range(begin, end),
+    rule_broken({"Tile::slice", source}, "range", range(begin, end),
                 "within " + describe() + ", step at least 1");
   Tile part = *this;
   FreeDimension& cut = part.dimensions_[dimension];
@@ -76,11 +90,11 @@ SOMA_INLINE Tile Tile::slice(std::size_t dimension, std::size_t begin, std::size
   return part;
 }
 
-SOMA_INLINE Tile Tile::reshape(std::initializer_list<std::size_t> sizes) const {
+SOMA_INLINE Tile Tile::reshape(std::initializer_list<std::size_t> sizes, SourceLine source) const {
   std::size_t elements = 1;
   for (const std::size_t size : sizes) elements *= size;
   if (sizes.size() == 0 || sizes.size() > max_dimensions || !adjacent() || elements != free_size())
-    rule_broken("Tile::reshape", "sizes", std::to_string(elements) + " elements",
+    rule_broken({"Tile::reshape", source}, "sizes", std::to_string(elements) + " elements",
                 "1 to 4 free dimensions of the adjacent elements of " + describe());
   Tile result = *this;
   result.rank_ = sizes.size();
@@ -94,29 +108,31 @@ SOMA_INLINE Tile Tile::reshape(std::initializer_list<std::size_t> sizes) const {
   return result;
 }
 
-SOMA_INLINE Tile Tile::broadcast(std::size_t dimension, std::size_t size) const {
+SOMA_INLINE Tile Tile::broadcast(std::size_t dimension, std::size_t size, SourceLine source) const {
   if (dimension >= rank_ || dimensions_[dimension].size != 1)
-    rule_broken("Tile::broadcast", "dimension", std::to_string(dimension),
+    rule_broken({"Tile::broadcast", source}, "dimension", std::to_string(dimension),
                 "a free dimension of size 1 of " + describe());
   Tile result = *this;
   result.dimensions_[dimension] = {size, 0};
   return result;
 }
 
-SOMA_INLINE Tile Tile::swap(std::size_t a, std::size_t b) const {
+SOMA_INLINE Tile Tile::swap(std::size_t a, std::size_t b, SourceLine source) const {
   if (a >= rank_ || b >= rank_)
-    rule_broken("Tile::swap", "dimensions", range(a, b), "free dimensions of " + describe());
+    rule_broken({"Tile::swap", source}, "dimensions", range(a, b),
+                "free dimensions of " + describe());
   Tile result = *this;
   std::swap(result.dimensions_[a], result.dimensions_[b]);
   return result;
 }
 
-SOMA_INLINE Tile Tile::as(DType dtype) const {
+SOMA_INLINE Tile Tile::as(DType dtype, SourceLine source) const {
   if (size_of(dtype) != size_of(dtype_))
-    rule_broken("Tile::as", "dtype", std::string(to_string(dtype)),
+    rule_broken({"Tile::as", source}, "dtype", std::string(to_string(dtype)),
                 "a type of " + std::to_string(size_of(dtype_)) + " bytes");
   if (wide_ && dtype != dtype_ && size_of(dtype) < 4 && (is_floating(dtype) || is_floating(dtype_)))
-    not_implemented("Tile::as", "dtype", std::string(to_string(dtype)) + " for " + describe(),
+    not_implemented({"Tile::as", source}, "dtype",
+                    std::string(to_string(dtype)) + " for " + describe(),
                     "narrow numbers with bits of their own: without everything_fp32");
   Tile result = *this;
   result.dtype_ = dtype;
@@ -124,9 +140,9 @@ SOMA_INLINE Tile Tile::as(DType dtype) const {
   return result;
 }
 
-SOMA_INLINE Tile Tile::with_bias(int bias) const {
+SOMA_INLINE Tile Tile::with_bias(int bias, SourceLine source) const {
   if (!is_floating(dtype_) || size_of(dtype_) != 1 || bias < -64 || bias > 64)
-    rule_broken("Tile::with_bias", "bias", std::to_string(bias) + " of " + describe(),
+    rule_broken({"Tile::with_bias", source}, "bias", std::to_string(bias) + " of " + describe(),
                 "-64 to 64, of an 8-bit floating type");
   Tile result = *this;
   result.bias_offset_ = bias - format_of(dtype_).bias;
@@ -157,6 +173,30 @@ SOMA_INLINE std::string Tile::range(std::size_t begin, std::size_t end) {
 SOMA_INLINE std::size_t Tile::moved(std::size_t from, std::size_t bytes, std::ptrdiff_t stride) {
   return static_cast<std::size_t>(static_cast<std::ptrdiff_t>(from) +
                                   static_cast<std::ptrdiff_t>(bytes) * stride);
+}
+
+SOMA_INLINE std::string Operand::text() const {
+  return tile.defined() ? std::string(name) + " (" + tile.label() + ")" : std::string(name);
+}
+
+SOMA_INLINE void rule_broken(const CallSite& call, const Operand& operand, const std::string& value,
+                             std::string_view limit) {
+  rule_broken(call, operand.text(), value, limit);
+}
+
+SOMA_INLINE void undefined(const CallSite& call, const Operand& operand, const std::string& value,
+                           std::string_view limit) {
+  undefined(call, operand.text(), value, limit);
+}
+
+SOMA_INLINE void not_implemented(const CallSite& call, const Operand& operand,
+                                 const std::string& value, std::string_view limit) {
+  not_implemented(call, operand.text(), value, limit);
+}
+
+SOMA_INLINE void at_most(const CallSite& call, const Operand& operand, std::size_t value,
+                         std::size_t limit, std::string_view what) {
+  if (value > limit) at_most(call, operand.text(), value, limit, what);
 }
 
 }  // namespace SOMA_NAMESPACE::neuroncore

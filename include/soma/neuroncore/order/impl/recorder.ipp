@@ -7,6 +7,7 @@
 #include <soma/neuroncore/memory/region.hpp>
 #include <soma/neuroncore/order/record.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -38,6 +39,7 @@ SOMA_INLINE void Recorder::begin_call(std::string_view name) {
 }
 
 SOMA_INLINE void Recorder::add(Instruction instruction) {
+  read_ = overwritten_ = {};
   Written& written = written_[instruction.position.lane];
   written.before = std::exchange(written.now, {});
   instruction.call = call_;
@@ -53,6 +55,14 @@ SOMA_INLINE void Recorder::set_work(std::uint64_t bytes, double nanoseconds) {
 
 SOMA_INLINE void Recorder::touch(const Region& region, bool writes) {
   Instruction& last = instructions_.back();
+  if (region.space == Region::Space::hbm) {
+    HbmPlace& place = last.hbm;
+    const bool more = place.last != 0;
+    place.first = more ? (std::min)(place.first, region.first_byte) : region.first_byte;
+    place.last = (std::max)(place.last, region.last_byte);
+    place.pattern = more ? 0 : region.pattern();
+    place.writes = place.writes || writes;
+  }
   Written& written = written_[last.position.lane];
   if (writes) {
     if (written.now.count < written.now.regions.size())
@@ -65,9 +75,17 @@ SOMA_INLINE void Recorder::touch(const Region& region, bool writes) {
   }
 }
 
-SOMA_INLINE void Recorder::wait(Position earlier) {
-  std::uint32_t& after = instructions_.back().after[earlier.lane];
-  after = after < earlier.number ? earlier.number : after;
+SOMA_INLINE void Recorder::wait(Position earlier, bool writes) {
+  Instruction& last = instructions_.back();
+  std::uint32_t& after = last.after[earlier.lane];
+  after = (std::max)(after, earlier.number);
+  std::uint32_t& kind = (writes ? overwritten_ : read_)[earlier.lane];
+  kind = (std::max)(kind, earlier.number);
+  const std::uint32_t bit = std::uint32_t{1} << earlier.lane;
+  if (overwritten_[earlier.lane] > read_[earlier.lane])
+    last.reuses |= bit;
+  else
+    last.reuses &= ~bit;
 }
 
 SOMA_INLINE Record Recorder::take() {

@@ -15,12 +15,21 @@
 #include <utility>
 #include <vector>
 
+namespace SOMA_NAMESPACE::neuroncore::detail {
+
+// A part of no common number, so that a stray write shows.
+inline constexpr unsigned char guard_byte = 0xA7;
+
+}  // namespace SOMA_NAMESPACE::neuroncore::detail
+
 namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE LocalBlock::LocalBlock(std::size_t bytes)
     : data_(static_cast<std::byte*>(
-          ::operator new((std::max)(bytes, std::size_t{1}), std::align_val_t(alignment)))),
+                ::operator new(guard + bytes + guard, std::align_val_t(alignment))) +
+            guard),
       bytes_(bytes) {
+  std::memset(data_ - guard, detail::guard_byte, guard + bytes + guard);
   std::memset(data_, 0xFF, bytes);  // not a number, in every floating type
 }
 
@@ -32,13 +41,25 @@ SOMA_INLINE LocalBlock& LocalBlock::operator=(LocalBlock&& other) noexcept {
 }
 
 SOMA_INLINE LocalBlock::~LocalBlock() {
-  if (data_ != nullptr) ::operator delete(data_, std::align_val_t(alignment));
+  if (data_ != nullptr) ::operator delete(data_ - guard, std::align_val_t(alignment));
 }
 
 SOMA_INLINE bool LocalBlock::holds(const void* pointer) const {
   const auto at = reinterpret_cast<std::uintptr_t>(pointer);
   const auto begin = reinterpret_cast<std::uintptr_t>(data_);
   return at >= begin && at < begin + (std::max)(bytes_, std::size_t{1});
+}
+
+SOMA_INLINE std::string LocalBlock::overrun() const {
+  const auto text = [this](std::size_t byte, std::string_view side) {
+    return "byte " + std::to_string(byte) + " " + std::string(side) + " a block of " +
+           std::to_string(bytes_) + " bytes" + (freed ? " that was freed" : "");
+  };
+  for (std::size_t i = 0; i < guard; ++i) {
+    if (data_[bytes_ + i] != std::byte{detail::guard_byte}) return text(i, "behind");
+    if (*(data_ - 1 - i) != std::byte{detail::guard_byte}) return text(i, "before");
+  }
+  return {};
 }
 
 SOMA_INLINE bool LocalMemory::take(std::size_t bytes) {
@@ -58,6 +79,7 @@ SOMA_INLINE std::string LocalMemory::free(void* pointer) {
   for (LocalBlock& block : blocks_) {
     if (block.data() != pointer) continue;
     if (block.freed) return "tcm_free of a pointer that was freed before";
+    if (const std::string over = block.overrun(); !over.empty()) return over + ", written";
     block.freed = true;
     give(block.bytes());
     keep_few_freed();
@@ -77,6 +99,12 @@ SOMA_INLINE std::string LocalMemory::problem_of(const void* local, std::size_t b
            " of a block of " + std::to_string(block.bytes());
   }
   return "a pointer that tcm_malloc did not return";
+}
+
+SOMA_INLINE std::string LocalMemory::overrun() const {
+  for (const LocalBlock& block : blocks_)
+    if (std::string over = block.overrun(); !over.empty()) return over;
+  return {};
 }
 
 SOMA_INLINE std::string LocalMemory::left() const {

@@ -223,7 +223,13 @@ SOMA_INLINE void Processor::end(ProcessorStream& ended) {
 SOMA_INLINE void* Processor::allocate(std::size_t bytes) {
   if (setting_.shape_function())
     rule_broken(setting_.name, where(), "tcm_malloc", "a kernel: it has no local memory");
-  return memory_.allocate(bytes);
+  void* const block = memory_.allocate(bytes);
+  // Written through, the null pointer ends the program: then this line is the last of the log.
+  if (block == nullptr)
+    setting_.log(LogLevel::warning, where() + " asked tcm_malloc for " + std::to_string(bytes) +
+                                        " bytes and got a null pointer: " +
+                                        std::to_string(memory_.unused()) + " bytes are left");
+  return block;
 }
 
 SOMA_INLINE void Processor::free(void* pointer) {
@@ -304,6 +310,8 @@ SOMA_INLINE void Processor::bulk(ProcessorTensor& tensor, bool writes) {
 }
 
 SOMA_INLINE ProcessorCounts Processor::finish() {
+  if (const std::string over = memory_.overrun(); !over.empty())
+    undefined(setting_.name, where(), over + ", written", "writes within blocks of tcm_malloc");
   if (const std::string left = memory_.left(); !left.empty())
     setting_.log(LogLevel::warning, where() + " leaves " + left + " of local memory allocated");
   counts_.print_calls = record_.print_calls;
