@@ -18,6 +18,7 @@ struct RunInfo {
   std::uint64_t epochs = 0;
   int threads = 1;  // threads of this rank
   int ranks = 1;
+  std::string best_metric = "loss";  // by which evaluations are compared
 };
 
 struct StepInfo {

@@ -65,6 +65,8 @@ class RunCurves final : public Callback {
   // its earlier steps.
   std::uint64_t beginning() const;
   // "loss", "rate", "held_out/loss", "held_out/accuracy" ...; nullptr if there is no such curve.
+  // The metric that decides has one, and so have the first three of those where more is better, and
+  // of those where less is better, which have a chart of their own.
   const Series* find(std::string_view name) const;
   // The current picture.
   std::string svg() const;
@@ -77,6 +79,8 @@ class RunCurves final : public Callback {
     Series series{};
   };
   static constexpr std::size_t most_metrics = 3, most_names = 16;
+  // Before the names of curves where less is better.
+  static constexpr std::string_view less = "less/";
   static constexpr std::string_view data_id = "soma-run-curves-1";
   static constexpr std::string_view begin_mark = "<metadata id=\"soma-run-curves-1\">",
                                     end_mark = "</metadata>";
@@ -101,6 +105,7 @@ class RunCurves final : public Callback {
 
   RunCurvesOptions options_;
   std::vector<Named> curves_{};
+  std::string best_metric_ = "loss";
   std::uint64_t first_step_ = 0;
   std::int64_t written_at_ = 0;
 };

@@ -106,7 +106,8 @@ SOMA_INLINE void TrainerBase::tell_start() {
               .steps = progress_.steps,
               .epochs = options_.epochs,
               .threads = context_.executor().width,
-              .ranks = ranks_->count()};
+              .ranks = ranks_->count(),
+              .best_metric = options_.best_metric};
   for (const Parameter& parameter : gradients_->model_parameters())
     run.parameters += parameter.value().elements();
   for (Callback* callback : callbacks_) callback->on_start(run);

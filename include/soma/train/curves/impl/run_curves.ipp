@@ -39,6 +39,7 @@ SOMA_INLINE RunCurves::RunCurves(RunCurvesOptions options) : options_(std::move(
 SOMA_INLINE void RunCurves::on_start(const RunInfo& run) {
   curves_.clear();
   first_step_ = run.first_step;
+  best_metric_ = run.best_metric;
   written_at_ = monotonic_nanoseconds();
   if (run.first_step == 0) return;
   for (const std::string* path : {&options_.file, &options_.page})
@@ -55,13 +56,15 @@ SOMA_INLINE void RunCurves::on_step(const StepInfo& step) {
 
 SOMA_INLINE void RunCurves::on_evaluation(const EvaluationInfo& info) {
   add("held_out/loss", "validation loss", info.step, info.loss);
-  // Metrics on one scale from 0 to 1: accuracy, F1, AUC, R2; only the first few if there are
-  // many.
-  std::size_t metrics = 0;
+  // Only the first few if there are many, and the one that decides.
+  std::size_t counts[2] = {};
   if (info.values != nullptr)
-    for (const metrics::Value& value : *info.values)
-      if (value.higher_is_better && metrics++ < most_metrics)
-        add("held_out/" + value.name, value.title, info.step, value.value);
+    for (const metrics::Value& value : *info.values) {
+      if (value.name != best_metric_ && counts[value.higher_is_better]++ >= most_metrics) continue;
+      const std::string name = "held_out/" + value.name;
+      add(value.higher_is_better ? name : std::string(less) + name, value.title, info.step,
+          value.value);
+    }
   write();
 }
 
@@ -79,12 +82,16 @@ SOMA_INLINE std::uint64_t RunCurves::beginning() const {
 
 SOMA_INLINE const Series* RunCurves::find(std::string_view name) const {
   for (const Named& curve : curves_)
-    if (curve.name == name) return &curve.series;
+    if (curve.name == name ||
+        (curve.name.starts_with(less) && curve.name.substr(less.size()) == name))
+      return &curve.series;
   return nullptr;
 }
 
 SOMA_INLINE std::string RunCurves::svg() const {
+  // Metrics where more is better lie between 0 and 1; the others have units of their own.
   Chart loss{.title = "loss", .x_title = "step"}, metrics{.title = "metrics", .x_title = "step"},
+      errors{.title = "errors", .x_title = "step"},
       rate{.title = "learning rate", .x_title = "step"};
   for (const Named& curve : curves_) {
     const std::vector<CurvePoint> points = points_of(curve.series);
@@ -96,14 +103,14 @@ SOMA_INLINE std::string RunCurves::svg() const {
     } else if (curve.name == "held_out/loss") {
       loss.curves.push_back({.name = "validation", .points = points, .style = 3, .dots = true});
     } else {
-      metrics.curves.push_back({.name = curve.title,
-                                .points = points,
-                                .style = metrics.curves.size() + 1,
-                                .dots = true});
+      Chart& chart = curve.name.starts_with(less) ? errors : metrics;
+      chart.curves.push_back(
+          {.name = curve.title, .points = points, .style = chart.curves.size() + 1, .dots = true});
     }
   }
   std::vector<Chart> charts{std::move(loss)};
-  if (!metrics.curves.empty()) charts.push_back(std::move(metrics));
+  for (Chart* chart : {&metrics, &errors})
+    if (!chart->curves.empty()) charts.push_back(std::move(*chart));
   charts.push_back(std::move(rate));
   for (Chart& chart : charts) chart.along = steps();
   return svg_of_charts(options_.title, charts, data_id, data());
