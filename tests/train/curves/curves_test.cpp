@@ -263,3 +263,31 @@ TEST_CASE("a page holds what it is given, escaped, and asks nobody for anything"
   large.confusions.push_back({classes, 0, 1});
   CHECK(id_of([&] { report_page(large); }) == "csv.size");
 }
+
+TEST_CASE("the metric that decides is drawn, and errors have a chart of their own", "[unit]") {
+  const Folder folder;
+  RunCurves curves({.file = folder / "run.svg"});
+  curves.on_start({.best_metric = "f1_4"});
+  metrics::Values values;
+  for (int i = 0; i < 6; ++i) {
+    values.push_back(
+        {.name = "f1_" + std::to_string(i), .title = "F1 " + std::to_string(i), .value = 0.1 * i});
+    values.push_back({.name = "error_" + std::to_string(i),
+                      .title = "error " + std::to_string(i),
+                      .value = 10.0 * i,
+                      .higher_is_better = false});
+  }
+  for (const std::uint64_t step : {5u, 10u})
+    curves.on_evaluation({.step = step, .values = &values, .loss = 1});
+  for (const char* drawn : {"f1_0", "f1_2", "f1_4", "error_0", "error_2"})
+    CHECK(curves.find(std::string("held_out/") + drawn) != nullptr);
+  for (const char* left_out : {"f1_3", "f1_5", "error_3", "error_4"})
+    CHECK(curves.find(std::string("held_out/") + left_out) == nullptr);
+  CHECK(curves.find("held_out/error_2")->points().back().mean() == 20);
+  const std::string picture = curves.svg();
+  CHECK(picture.find(">errors<") != std::string::npos);
+  // The chart that a curve belongs to is in the file.
+  RunCurves resumed({.file = folder / "run.svg"});
+  resumed.on_start({.first_step = 10, .best_metric = "f1_4"});
+  CHECK(resumed.svg() == picture);
+}
