@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -30,6 +31,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       if (find_invalid_utf8(row.text) != std::string_view::npos) std::abort();
       last_line = row.line;
     }
+  } catch (const soma::Error&) {
+  }
+  // The same with several labels in a cell, as lists too.
+  options.labels = soma::data::LabelKind::several;
+  try {
+    RowReader reader = RowReader::of_memory(content, options);
+    for (Row row; reader.next(row);)
+      for (const std::string& label : row.labels)
+        if (label.empty() || find_invalid_utf8(label) != std::string_view::npos) std::abort();
   } catch (const soma::Error&) {
   }
   return 0;

@@ -4,6 +4,7 @@
 """
 
 import json
+import random
 import re
 import subprocess
 import sys
@@ -30,6 +31,25 @@ def check_bits(program, work, data, checks):
     weights("begun", checkpoints, "--max-steps=3")
     checks.that(weights("resumed", checkpoints, "--resume") == whole, "resuming gives other weights")
     checks.that(weights("seed", "--seed=2") != whole, "another seed gives the same weights")
+
+
+def check_unspaced(program, work, checks):
+    """Texts of a script without spaces: two characters among others decide."""
+    draw = random.Random(5)
+    for name, count in [("train", 2000), ("dev", 200)]:
+        lines = []
+        for i in range(count):
+            text = [chr(0x4e00 + draw.randrange(400)) for _ in range(20)]
+            text.insert(draw.randrange(20), ["\u8ba8\u538c", "\u559c\u6b22"][i % 2])
+            lines.append("".join(text) + f"\t{i % 2}\n")
+        (work / f"{name}.tsv").write_text("".join(lines), encoding="utf-8")
+    result = tool.must_run(program, ["train", "--model-kind=fast", f"--data={work}/train.tsv", f"--dev={work}/dev.tsv",
+                                     f"--output={work}/unspaced"])
+    accuracy = float(re.search(rb"accuracy +([0-9.]+)", result.stdout).group(1))
+    checks.that(accuracy > 0.95 and b"characters and runs of up to 3" in result.stderr, f"{accuracy}, {result.stderr[:300]}")
+    answers = tool.must_run(program, ["predict", f"--model={work}/unspaced"],
+                            text="\u4e00\u559c\u6b22\u4e01\n\u4e00\u8ba8\u538c\u4e01\n".encode()).stdout.splitlines()
+    checks.that([line[:1] for line in answers] == [b"1", b"0"], f"{answers}")
 
 
 def check_refusals(program, data, checks):
@@ -86,6 +106,7 @@ def main():
     checks.that([answers[i] for i in (1, 3)] == [b"\t0.0000"] * 2, f"lines without text: {answers}")
 
     check_bits(program, work, data, checks)
+    check_unspaced(program, work, checks)
     check_refusals(program, data, checks)
     check_serve(program, model, checks)
     result = tool.run(program, ["evaluate", f"--model={work}", f"--data={data}"])

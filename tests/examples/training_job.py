@@ -99,7 +99,8 @@ def check_channels(program, folder, checks):
     (channel / "dev.tsv").write_bytes(tool.rows(30))
     result = tool.run(program, [], folder=folder, extra=extra)
     checks.that(result.returncode == 0 and b"30 held out" in result.stdout, f"{result.stdout}")
-    checks.that(result.stderr == b"channels that are not used: code\n", f"code: {result.stderr}")
+    checks.that(result.stderr == b"channels that are not used: code\n"
+                b"30 of 30 validation texts also stand in the training rows\n", f"code: {result.stderr}")
 
 
 def check_settings(program, folder, checks):
@@ -123,8 +124,9 @@ def check_settings(program, folder, checks):
     extra["SM_HPS"] = json.dumps({**HYPERPARAMETERS, "sagemaker_region": '"x"',
                                   "_tuning_objective_metric": "accuracy"})
     result = tool.run(program, ["train"], folder=folder, extra=extra)
-    checks.that(result.returncode == 0 and result.stderr.count(b"\n") == 1 and
-                b"_tuning_objective_metric, sagemaker_region" in result.stderr,
+    checks.that(result.returncode == 0 and result.stderr.count(b"\n") == 2 and
+                b"_tuning_objective_metric, sagemaker_region" in result.stderr and
+                b"validation texts also stand" in result.stderr,
                 f"the service's keys: {result.returncode}, {result.stderr}")
     # Whoever says which data are meant, means no job.
     (folder / "own.tsv").write_bytes(tool.rows(64))

@@ -201,8 +201,9 @@ TEST_CASE("folders that are no fast classifier are refused", "[unit]") {
 }
 
 TEST_CASE("the rules choose a model from the size of the data", "[unit]") {
-  const auto chosen = [](std::size_t rows, std::size_t classes, std::uint64_t bytes) {
-    return models::fast_options_for({rows, classes, bytes}, {"a", "b"}, 1);
+  const auto chosen = [](std::size_t rows, std::size_t classes, std::uint64_t bytes,
+                         std::uint64_t unspaced = 0) {
+    return models::fast_options_for({rows, classes, bytes, unspaced}, {"a", "b"}, 1);
   };
   const models::FastOptions reviews = chosen(20000, 2, 26'000'000);
   CHECK(reviews.width == 16);
@@ -214,8 +215,20 @@ TEST_CASE("the rules choose a model from the size of the data", "[unit]") {
   CHECK(intents.features.parts == 5);
   CHECK(chosen(10, 2, 100).features.bits == 12);
   CHECK(chosen(7000, 40, 700'000).width == 32);
-  CHECK(models::fast_epochs_for({20000, 2, 0}) == 2);
-  CHECK(models::fast_epochs_for({15000, 150, 0}) == 3);
-  CHECK(models::fast_epochs_for({5000, 4, 0}) == 2);
-  CHECK(models::fast_epochs_for({4000, 2, 0}) == 3);
+  const auto epochs = [](std::size_t rows, std::size_t classes) {
+    return models::fast_epochs_for({.rows = rows, .classes = classes});
+  };
+  CHECK(epochs(20000, 2) == 2);
+  CHECK(epochs(15000, 150) == 3);
+  CHECK(epochs(5000, 4) == 2);
+  CHECK(epochs(4000, 2) == 3);
+  // Texts without spaces between words.
+  CHECK(chosen(4000, 2, 100'000, 50'000).features.tokens == text::TokenKind::words_and_punctuation);
+  const text::HashedFeatureOptions dense = chosen(4000, 2, 100'000, 50'001).features;
+  CHECK(dense.tokens == text::TokenKind::characters);
+  CHECK(dense.window == 1);
+  CHECK(dense.ngrams == 3);
+  CHECK(dense.parts == 0);
+  CHECK(models::unspaced_bytes("film \u00e9\u0411\uac00 \xff") == 0);  // Latin, Cyrillic, Hangul
+  CHECK(models::unspaced_bytes("a \u4e2d\u3042\u0e01\u1780\U00020000") == 4 * 3 + 4);
 }

@@ -18,6 +18,8 @@
 #include <string_view>
 #include <vector>
 
+#include <sys/stat.h>
+
 using namespace soma;
 using namespace soma_test;
 using text::StreamOptions;
@@ -142,6 +144,30 @@ TEST_CASE("a stream hands on numbers", "[unit][text]") {
   CHECK(batch.labels.dtype() == DType::fp32);
   CHECK(batch.labels.span<float>()[0] == 0.5f);
   CHECK(batch.labels.span<float>()[1] == -2);
+}
+
+TEST_CASE("a pipe cannot be streamed, and merged labels can", "[unit][text]") {
+  auto context = make_context();
+  const TemporaryFolder folder;
+  const std::string pipe = folder / "pipe.tsv";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);  // nobody writes: the answer must not wait
+  for (const std::string& path : {pipe, std::string("-")})
+    CHECK(message_of([&] { StreamSource(context, path, labels, repeat_number); }) ==
+          "StreamSource: file is \"" + path +
+              "\", a pipe, wanted a file, because each epoch reads it "
+              "again [file.read]");
+  write_text(folder / "a.tsv", "0\teven\n1\todd\n2\te\u00adven\n");
+  StreamOptions options{.batches = {.batch_sequences = 3, .shuffle = false}};
+  data::Batch batch;
+  StreamSource apart(context, folder / "a.tsv", labels, repeat_number, options);
+  CHECK(message_of([&] { apart.next(batch); })
+            .ends_with("wanted \"even\", which is the same, or merge_labels (--merge-labels) "
+                       "[text.label_unseen]"));
+  options.rows.merge_labels = true;
+  StreamSource merged(context, folder / "a.tsv", labels, repeat_number, options);
+  CHECK(merged.hash() != apart.hash());
+  REQUIRE(merged.next(batch));
+  CHECK(batch.labels.span<std::int64_t>()[2] == 0);
 }
 
 TEST_CASE("a stream's errors name the line, and stay", "[unit][text]") {

@@ -58,13 +58,18 @@ void check_options(const TrainOptions& options) {
 
 soma::models::TextSetSize size_of(const TrainingRows& rows) {
   soma::models::TextSetSize size{.rows = rows.train.size(), .classes = rows.labels.size()};
-  for (const soma::text::LabelledRow& row : rows.train) size.bytes += row.text.size();
+  for (const soma::text::LabelledRow& row : rows.train) {
+    size.bytes += row.text.size();
+    size.unspaced_bytes += soma::models::unspaced_bytes(row.text);
+  }
   return size;
 }
 
 void print_choice(const soma::models::FastOptions& chosen, std::uint64_t epochs) {
+  const bool characters = chosen.features.tokens == soma::text::TokenKind::characters;
   std::cerr << "fast: " << chosen.labels.size() << " classes, a table of 2^" << chosen.features.bits
-            << " x " << chosen.width << ", words and runs of up to " << chosen.features.ngrams;
+            << " x " << chosen.width << ", " << (characters ? "characters" : "words")
+            << " and runs of up to " << chosen.features.ngrams;
   if (chosen.features.parts != 0)
     std::cerr << ", parts of words of " << chosen.features.parts << " characters";
   std::cerr << "; " << epochs << " passes\n";

@@ -9,10 +9,8 @@
 #include <soma/text/rows/label_counter.hpp>
 
 #include <algorithm>
-#include <filesystem>
 #include <iostream>
 #include <set>
-#include <system_error>
 #include <unordered_map>
 #include <utility>
 
@@ -200,18 +198,12 @@ TrainingRows stream_rows(const TrainOptions& options, const soma::text::DataFile
   return rows;
 }
 
-// True for a pipe and for standard input.
-bool is_once(const std::string& file) {
-  std::error_code problem;  // the reader reports it
-  return file == "-" || std::filesystem::is_fifo(file, problem);
-}
-
 // A pipe and standard input can be read once. Error UsageError.
 void check_passes(const TrainOptions& options, const soma::text::DataFiles& files, int ranks) {
   std::set<std::string> once;
   for (const auto* part : {&files.train, &files.validation, &files.test})
     for (const std::string& file : *part) {
-      if (!is_once(file)) continue;
+      if (!soma::text::ByteSource::is_pipe(file)) continue;
       const std::string what = soma::quoted(file) + " can be read once, and ";
       if (ranks > 1) throw UsageError(what + "each rank reads the rows: write them into a file");
       if (options.stream != 0 && part == &files.train)

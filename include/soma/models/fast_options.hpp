@@ -36,14 +36,21 @@ inline constexpr double fast_learning_rate = 0.2;
 // The inputs of the rules.
 struct TextSetSize {
   std::size_t rows = 0, classes = 0;
-  std::uint64_t bytes = 0;  // bytes of all texts
+  std::uint64_t bytes = 0;           // bytes of all texts
+  std::uint64_t unspaced_bytes = 0;  // of those, the bytes that unspaced_bytes() counts
 };
+
+// The bytes of a text in scripts that write no spaces between words: Chinese characters, kana,
+// Thai, Lao, Khmer, Burmese.
+std::uint64_t unspaced_bytes(std::string_view content);
 
 // The rules, found on four sets of 4 thousand to 26 million bytes (docs/sparse_training.md):
 // - A row of the table is a cache line of 16 numbers for up to 16 classes, 32 numbers for up to 64
 //   and 64 beyond: more classes need more directions.
 // - Texts of at most 400 bytes on average also give parts of words, 5 characters long: short texts
 //   have few words that training has seen.
+// - If more than half of the bytes are in scripts without spaces between words, the features are
+//   characters and runs of 2 and 3 of them: a word of such a text would be a sentence.
 // - The table has the largest power of two of rows that is not above the bytes of the texts, which
 //   is about the features; at least 2^12, and at most what `memory` bytes hold.
 FastOptions fast_options_for(const TextSetSize& size, std::vector<std::string> labels,

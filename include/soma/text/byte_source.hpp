@@ -51,6 +51,9 @@ class ByteSource {
   // outlive the object. Errors file.read, executor.thread_start, runtime.stopped.
   static ByteSource open(std::string_view operation, std::string_view path,
                          const StopFlag* stop = nullptr, ReadAhead ahead = ReadAhead::no);
+  // True if open() would give bytes that can be read once, a pipe's or standard input's. Does not
+  // wait for a pipe's writer.
+  static bool is_pipe(std::string_view path);
   // Bytes that are read as those of a file are: unpacked, and UTF-16 as UTF-8. They must outlive
   // the object. Errors as of open(), text.file_gzip.
   static ByteSource of_file_bytes(std::string_view operation, std::string_view bytes,

@@ -136,7 +136,8 @@ class LabelledTextReader {
 };
 
 // Reads all rows of the files into memory. Errors of RowReader, of LabelCounter (in training),
-// text.label_unseen (in validation or test, but not in training), text.split (a share outside 0 to 1, or one that gives no rows), text.folder.
+// text.label_unseen (in validation or test, but not in training), text.split (a share outside 0 to
+// 1, or one that gives no rows), text.folder.
 LabelledText read_labelled(const DataFiles& files, const ReadOptions& options = {});
 // The same for a file or a folder, which find_data_files divides. If there is no validation file,
 // is_validation() chooses a share of the training rows; a label that would lose all its rows keeps

@@ -7,6 +7,7 @@
 #include <soma/io/mapped_file.hpp>
 #include <soma/io/record_json.hpp>
 #include <soma/text/hashed_features.hpp>
+#include <soma/text/utf8.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -21,11 +22,34 @@
 
 namespace SOMA_NAMESPACE::models {
 
+SOMA_INLINE std::uint64_t unspaced_bytes(std::string_view content) {
+  std::uint64_t bytes = 0;
+  for (std::size_t at = 0; at < content.size();) {
+    const text::CodePoint point = text::decode_utf8(content, at);
+    const auto within = [&](char32_t low, char32_t high) {
+      return point.value >= low && point.value <= high;
+    };
+    at += point.bytes;
+    if (point.value < 0x0E00 || !point.valid) continue;
+    if (within(0x0E00, 0x0EFF) || within(0x1000, 0x109F) || within(0x1780, 0x17FF) ||
+        within(0x3040, 0x30FF) || within(0x3400, 0x4DBF) || within(0x4E00, 0x9FFF) ||
+        within(0xF900, 0xFAFF) || within(0x20000, 0x323AF))
+      bytes += point.bytes;
+  }
+  return bytes;
+}
+
 SOMA_INLINE FastOptions fast_options_for(const TextSetSize& size, std::vector<std::string> labels,
                                          std::uint64_t seed, std::size_t memory) {
   FastOptions options{.labels = std::move(labels), .seed = seed};
   options.width = size.classes <= 16 ? 16 : size.classes <= 64 ? 32 : 64;
   if (size.bytes <= 400 * std::uint64_t{size.rows}) options.features.parts = 5;
+  if (2 * size.unspaced_bytes > size.bytes) {
+    options.features.tokens = text::TokenKind::characters;
+    options.features.window = 1;
+    options.features.ngrams = 3;
+    options.features.parts = 0;
+  }
   const int bits = static_cast<int>(std::bit_width(size.bytes)) - 1;
   const int most =
       (std::max)(static_cast<int>(std::bit_width(memory / (4 * options.width))) - 1, 10);

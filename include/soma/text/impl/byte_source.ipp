@@ -66,6 +66,11 @@ SOMA_INLINE std::string_view ByteSource::ahead() {
   return window_.substr(at_);
 }
 
+SOMA_INLINE bool ByteSource::is_pipe(std::string_view path) {
+  struct stat known {};
+  return path == "-" || (::stat(std::string(path).c_str(), &known) == 0 && S_ISFIFO(known.st_mode));
+}
+
 SOMA_INLINE ByteSource ByteSource::of_file_bytes(std::string_view operation, std::string_view bytes,
                                                  std::string name) {
   ByteSource source(operation, std::move(name));

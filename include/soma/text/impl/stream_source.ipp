@@ -34,11 +34,10 @@ SOMA_INLINE StreamSource::StreamSource(Context& context, std::string path,
   options_.buffer_rows = (std::max)(options.buffer_rows, std::size_t{1});
   if (labels_.empty() && options.rows.labels != data::LabelKind::number)
     fail(error_id::data_empty, operation, "labels", "none", "at least one");
-  const ByteSource bytes = ByteSource::open(operation, path_);
-  if (bytes.is_once())
-    fail(error_id::file_read, operation, "file", soma::quoted(bytes.name()) + ", a pipe",
+  if (ByteSource::is_pipe(path_))
+    fail(error_id::file_read, operation, "file", soma::quoted(path_) + ", a pipe",
          "a file, because each epoch reads it again");
-  state_ = bytes.state();
+  state_ = ByteSource::open(operation, path_).state();
 }
 
 SOMA_INLINE bool StreamSource::next(data::Batch& batch) {
