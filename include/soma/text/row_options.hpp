@@ -28,11 +28,11 @@ constexpr std::string_view to_string(Format format) {
 // The meaning of the first row in tsv and csv: column names or data.
 enum class Header : std::uint8_t { detect, present, absent };
 
-// The columns of rows that were read before (RowReader::columns()), so that rows of the same form are
-// read alike. Without texts nothing is known.
+// The columns of rows that were read before (RowReader::columns()), so that rows of the same form
+// are read alike. Without texts nothing is known.
 struct KnownColumns {
-  // The names in the header, or the keys of JSON lines; in a table without a header the numbers, from
-  // 1.
+  // The names in the header, or the keys of JSON lines; in a table without a header the numbers,
+  // from 1.
   std::vector<std::string> texts{};  // joined in this order
   std::string pair{}, label{};       // pair: empty without pairs
   bool named = false;
@@ -55,11 +55,11 @@ struct KnownColumns {
 // silently becomes a class, and a row never becomes a header by guessing. If the first row alone
 // does not decide, the file is read ahead once, until a row has the first row's label.
 //
-// Columns are given by the header's name or by number, starting from 1. Default: known_columns, by
-// name if the first row, or object, has all that no option gives, and by number in a table of as many
-// columns without a header; then the usual names;
-// without them, in a table of two columns, the text is the first and the label the second. Keys of
-// JSON lines are given by name, "text" and "label" by default.
+// Columns are given by the header's name or by number, starting from 1. Columns that no option
+// gives are those of known_columns: by name if the first row, or object, has all of these names,
+// and by number in a table of as many columns without a header. Otherwise they have the usual
+// names; without them, in a table of two columns, the text is the first and the label the second.
+// Keys of JSON lines are given by name, "text" and "label" by default.
 struct RowOptions {
   Format format = Format::detect;
   Header header = Header::detect;
