@@ -136,6 +136,13 @@ def check_settings(program, work, model, checks):
                         f"{values}: {result.stderr} {result.stdout}")
         else:  # tokenizer_config.json has a class of its own
             checks.that(result.stdout == plain, f"{values}: {result.stderr}")
+    # A class that reads tokenizer.json alone, and one that reads more in one version of transformers.
+    for name, reads in (("PreTrainedTokenizerFast", False), ("ConvBertTokenizer", True)):
+        folder = edited(work, model, "tokenizer_config.json", {"tokenizer_class": name, "do_lower_case": False})
+        small, large = (predict(program, folder, text) for text in (b"a good film\n", b"A GOOD FILM\n"))
+        checks.that(small.returncode == 0 and (small.stdout != large.stdout) == reads, f"{name}: {small} {large}")
+        checks.that((b"transformers 4" in small.stderr and b"transformers 5" in small.stderr) == reads,
+                    f"{name}: {small.stderr}")
     left = edited(work, model, "tokenizer_config.json",
                   {"truncation_side": "left", "model_max_length": 6})
     ends = [predict(program, left, text).stdout

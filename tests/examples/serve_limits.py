@@ -18,7 +18,7 @@ from pathlib import Path
 
 import program as tool
 
-HEAD = b"POST /invocations HTTP/1.1\r\nContent-Type: text/plain\r\n"
+HEAD = b"POST /invocations HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\n"
 
 
 class Server:
@@ -31,7 +31,7 @@ class Server:
                                     stdout=subprocess.PIPE, text=True, preexec_fn=limit,
                                     env=tool.environment(environment))
         self.port = int(self.process.stdout.readline().rsplit(":", 1)[1])
-        while b"ready" not in self.exchange(b"GET /ping HTTP/1.1\r\nConnection: close\r\n\r\n"):
+        while b"ready" not in self.exchange(b"GET /ping HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"):
             time.sleep(0.02)
 
     def connect(self):
@@ -102,7 +102,7 @@ def check_amounts(server):
     for kind, body in [(b"application/json", lambda count: b'{"inputs":["' + b'","' * (count - 1) + b'"]}'),
                        (b"text/csv", lambda count: b"a\n" * count)]:
         for count, status, error in [(1250, 200, None), (1251, 413, "serve.body_size")]:
-            expect(server.exchange(b"POST /invocations HTTP/1.1\r\nContent-Type: " + kind +
+            expect(server.exchange(b"POST /invocations HTTP/1.1\r\nHost: a\r\nContent-Type: " + kind +
                                    b"\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body(count)) +
                                    body(count)), status, error)
     # 64 of the largest bodies are held at once, and no more.
@@ -130,7 +130,7 @@ def check_idle_connections(server):
         answer = idle.getresponse()
         assert answer.getheader("Keep-Alive").startswith("timeout=15,") and answer.read() == b"ready\n"
         for _ in range(300):
-            server.exchange(b"GET /ping HTTP/1.1\r\nConnection: close\r\n\r\n")
+            server.exchange(b"GET /ping HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         assert idle.sock is not None
 
 

@@ -52,7 +52,7 @@ def main(program, folder):
         alone = [json.loads(ask(json.dumps({"text": text}), "application/json")[1])["predictions"][0]
                  for text in texts]
         assert alone == together, "a prediction depends on its batch"
-        assert ask('"a ""b"",\nc",1\r\nd\r\n', "text/csv")[1].count("\r\n") == 2
+        assert ask('"a ""b"",\nc"\r\nd\r\n', "text/csv")[1].count("\r\n") == 2
         assert ask('a\r\n""\r\n\r\nb\r\n', "text/csv")[1].count("\r\n") == 3, "an empty text is a row"
         for body, kind in [("", "text/plain"), ("{", "application/json"), ("[]", "application/json"),
                            ('{"text": 1}', "application/json"), ('{"inputs": []}', "application/json"),
@@ -64,7 +64,7 @@ def main(program, folder):
         assert ask(iter([b"a" * 9000] * 4))[0] == 413
 
         slow = socket.create_connection(("127.0.0.1", port))
-        slow.sendall(b"POST /invocations HTTP/1.1\r\nContent-Type: text/plain\r\nContent-Length: 9\r\n\r\nhalf")
+        slow.sendall(b"POST /invocations HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nContent-Length: 9\r\n\r\nhalf")
         lines, results = wanted.splitlines(keepends=True), []
 
         def work(first):
@@ -83,7 +83,7 @@ def main(program, folder):
         with starved(server.pid):
             held = [socket.create_connection(("127.0.0.1", port)) for _ in range(200)]
             for client in held:
-                client.sendall(b"POST /invocations HTTP/1.1\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n"
+                client.sendall(b"POST /invocations HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n"
                                % len(text) + text)
             server.send_signal(signal.SIGTERM)
             time.sleep(2)

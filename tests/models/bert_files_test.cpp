@@ -4,6 +4,7 @@
 #include <soma/soma.hpp>
 
 #include <soma/models.hpp>
+#include <soma/models/fast_options.hpp>
 
 #include "catch.hpp"
 #include "io/samples.hpp"
@@ -112,6 +113,22 @@ TEST_CASE("a config is written and read the same", "[unit][bert]") {
     CHECK(again.labels == file.labels);
     CHECK(again.pad_token == 999);
   }
+  // The form of the training rows.
+  using models::InputForm;
+  for (const InputForm& form :
+       {InputForm{}, InputForm{.pairs = false},
+        InputForm{.pairs = true,
+        .columns = {.texts = {"a \"b\"", "c\u00e9"}, .pair = "d", .label = "e", .named = true},
+        .label_separator = '|'},
+        InputForm{.columns = {.texts = {"2"}, .label = "1", .count = 3}}}) {
+    const BertConfigFile file{.input = form};
+    CHECK(bert_config_from_json(to_json(file)).input == form);
+    CHECK((to_json(file).find("soma_input") != std::string::npos) == (form != InputForm{}));
+    models::FastOptions fast{.labels = {"x", "y"}, .input = form};
+    CHECK(models::fast_options_of(models::to_record(fast), "folder").input == form);
+  }
+  CHECK(id_of([] { bert_config_from_json(R"({"soma_input": 7})"); }) == "models.config_type");
+  CHECK(id_of([] { bert_config_from_json(R"({"soma_input": {"pairs": 7}})"); }) == "record.type");
   CHECK_THAT(to_json(BertConfigFile{}), contains("\"hidden_dropout_prob\": 0.1,"));
   CHECK_THAT(to_json(BertConfigFile{}), contains("\"classifier_dropout\": null,"));
   CHECK(id_of([] { to_json(BertConfigFile{.labels = {"b", "a", "b"}}); }) == "models.config_value");

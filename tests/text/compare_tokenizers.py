@@ -3,8 +3,7 @@
 
     compare_tokenizers.py PROGRAM VOCAB_FOLDER [--data FILE ...] [--strings 200000]
 
-Code points that were assigned in Unicode 8, whose tables the package has, may not differ. Others are tried one by one
-and listed; strings that hold one of those which differ are counted apart.
+No code point may differ, however new (unicode_tables.py).
 """
 
 import argparse
@@ -71,23 +70,6 @@ def differing(options, letters, texts):
     return found
 
 
-def in_unicode_8():
-    # Every Perl has the whole history of Unicode; Python knows its own version and 3.2.
-    script = ("for (0..0x10ffff) { next if $_ >= 0xd800 && $_ < 0xe000;"
-              r" print qq($_\n) if chr($_) =~ /\p{Present_In: 8.0}/ }")
-    return set(map(int, subprocess.run(["perl", "-e", script], stdout=subprocess.PIPE, check=True).stdout.split()))
-
-
-def ranges(points):
-    found = []
-    for point in sorted(points):
-        if found and found[-1][1] == point - 1:
-            found[-1][1] = point
-        else:
-            found.append([point, point])
-    return " ".join(f"{low:X}" if low == high else f"{low:X}-{high:X}" for low, high in found)
-
-
 def report(letters, what, texts, found):
     for index, wanted, given in found[:5]:
         print(f"  DIFFERS {letters} {what} {index}: {texts[index]!r}\n    wanted {wanted}\n    given  {given}")
@@ -110,35 +92,22 @@ def main():
         report(letters, "line", lines, found)
         print(f"lines of files, {letters}: {len(lines)}, {len(found)} differ")
 
-    assigned = in_unicode_8()
     every = [point for point in range(0x110000) if not 0xD800 <= point < 0xE000]
     singles = ["a{0} {0}b {0}".format(chr(point)).encode() for point in every]
-    later = set()
     for letters in OPTIONS[:6]:
         found = differing(options, letters, singles)
-        wrong = [row for row in found if every[row[0]] in assigned]
-        later |= {every[row[0]] for row in found} - assigned
-        failures += len(wrong)
-        report(letters, "code point", singles, wrong)
-        print(f"code points one by one, {letters}: {len(singles)}, {len(assigned)} of them in Unicode 8, "
-              f"of which {len(wrong)} differ; of the others {len(found) - len(wrong)} differ")
-    print(f"code points assigned after Unicode 8 that differ under some options: {len(later)}\n  {ranges(later)}")
+        failures += len(found)
+        report(letters, "code point", singles, found)
+        print(f"code points one by one, {letters}: {len(singles)}, {len(found)} differ")
 
     each = options.strings // len(OPTIONS)
     for number, letters in enumerate(OPTIONS):
-        for what, allowed in [("Unicode 8", assigned.__contains__), ("any", lambda point: True)]:
-            count = each if what == "Unicode 8" else each // 10
-            texts = [text.encode(errors="surrogatepass") for text in hard_texts.SAMPLES] + hard_texts.BROKEN
-            texts += [hard_texts.generated(f"{number} {what}", i, allowed) for i in range(count)]
-            found = differing(options, letters, texts)
-            span = 2 if "p" in letters else 1
-            apart = [row for row in found if any(ord(character) in later for text in texts[row[0]:row[0] + span]
-                                                 for character in text.decode(errors="replace"))]
-            wrong = [row for row in found if row not in apart]
-            failures += len(wrong)
-            report(letters, "string", texts, wrong)
-            print(f"strings of {what}, {letters}: {len(texts)}, {len(wrong)} differ, "
-                  f"and {len(apart)} that hold one of those code points")
+        texts = [text.encode(errors="surrogatepass") for text in hard_texts.SAMPLES] + hard_texts.BROKEN
+        texts += [hard_texts.generated(f"{number} any", i, lambda point: True) for i in range(each)]
+        found = differing(options, letters, texts)
+        failures += len(found)
+        report(letters, "string", texts, found)
+        print(f"strings, {letters}: {len(texts)}, {len(found)} differ")
     print(f"{failures} differences" if failures else "no differences")
     sys.exit(1 if failures else 0)
 

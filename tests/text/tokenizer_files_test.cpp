@@ -71,7 +71,7 @@ std::string folder_refusal(const std::map<std::string, std::string>& files) {
 // Values of a key that say something, tried one after the other.
 std::vector<std::string> values_of(std::string_view key) {
   if (key == "normalizer")
-    return {R"({"type":"BertNormalizer","clean_text":true,"handle_chinese_chars":true,)"
+    return {R"({"type":"BertNormalizer","clean_text":false,"handle_chinese_chars":true,)"
             R"("strip_accents":null,"lowercase":false})"};
   if (key == "truncation") return {R"({"direction":"Left","max_length":8})"};
   if (key == "padding") return {R"({"pad_token":"[UNK]"})"};

@@ -125,6 +125,7 @@ TEST_CASE("what is written reads the same", "[unit][text][tokenizer_json]") {
     TokenizerOptions base;
     base.mask = "";
     base.split.max_word_chars = 50;
+    base.split.clean_text = options.split.clean_text;
     CHECK(read_tokenizer_config(to_tokenizer_config(options), base) == options);
   }
 }

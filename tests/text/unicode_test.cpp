@@ -1,15 +1,76 @@
 // Properties of code points in the tokenizer where the answer is not obvious.
 
 #include <soma/text/unicode.hpp>
+#include <soma/text/word_splitter.hpp>
 
 #include "catch.hpp"
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 using namespace soma::text;
 
+namespace {
+
+constexpr std::size_t block = 0x4000;  // code points of a stored hash
+
+struct StoredWords {
+  const char* options;  // letters as in unicode_tables.py
+  std::uint64_t hashes[0x110000 / block];
+};
+
+constexpr StoredWords stored_words[] = {
+#include "text/unicode_words.inc"
+};
+
+SplitOptions options_of(std::string_view letters) {
+  const auto has = [&](char letter) { return letters.find(letter) != letters.npos; };
+  SplitOptions options{.lowercase = has('l'), .chinese_chars = has('c'), .clean_text = has('t')};
+  if (has('s') || has('S')) options.strip_accents = has('s');
+  return options;
+}
+
+// FNV-1a.
+void add(std::uint64_t& hash, std::string_view bytes) {
+  for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001B3;
+}
+
+}  // namespace
+
+TEST_CASE("every code point gives the words of the tokenizers package", "[unit][text][unicode]") {
+  for (const auto& [letters, hashes] : stored_words) {
+    const SplitRules rules(options_of(letters));
+    WordSplitter splitter(rules);
+    for (std::size_t number = 0; number < std::size(hashes); ++number) {
+      std::uint64_t hash = 0xCBF29CE484222325;
+      for (std::size_t i = 0; i < block; ++i) {
+        const auto point = static_cast<char32_t>(number * block + i);
+        if (point >= 0xD800 && point < 0xE000) continue;
+        std::string letter, words;
+        append_utf8(letter, point);
+        const std::string text = "a" + letter + "\u0327\u0301b " + letter + "1";
+        splitter.split(text, {0, text.size()}, [&](const Word& word) {
+          words.append(words.empty() ? "" : "\n").append(word.text);
+          return true;
+        });
+        const auto part = [&](int shift) { return static_cast<char>(point >> shift & 0xFF); };
+        const char ending[] = {part(0), part(8), part(16), part(24)};
+        add(hash, words);
+        add(hash, {ending, sizeof ending});
+      }
+      INFO(letters << ", block " << number);
+      CHECK(hash == hashes[number]);
+    }
+  }
+}
+
 TEST_CASE("classes are those that models were trained with", "[unit][text][unicode]") {
-  // Those that other versions of Unicode have in other classes.
+  // Those that other versions of Unicode have in other classes, and some that came after Unicode 8.
+  for (const char32_t point : {0x061Du, 0x09FDu, 0x2E4Fu}) CHECK_FALSE(is_punctuation(point));
+  for (const char32_t point : {0x08D4u, 0x0C3Cu, 0x1AC0u}) CHECK_FALSE(is_accent(point));
+  CHECK_FALSE(is_removed_by_cleaning(0x08E2));
   CHECK(is_punctuation(0x166D));
   CHECK(is_punctuation(0x111C9));
   CHECK_FALSE(is_accent(0x111C9));

@@ -20,8 +20,8 @@ class Batcher {
  public:
   using Predictions = std::vector<soma::models::Prediction>;
 
-  // Called from any thread; returns when all texts are answered, in their order. `pairs`: the second
-  // text of each, or none. Throws the error of a batch that contained one of them. Not after
+  // Called from any thread; returns when all texts are answered, in their order. `pairs`: the
+  // second text of each, or none. Throws the error of a batch that contained one of them. Not after
   // close().
   Predictions predict(std::span<const std::string> texts, std::span<const std::string> pairs) {
     Request request{.texts = texts, .pairs = pairs};

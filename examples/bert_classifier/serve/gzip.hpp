@@ -13,8 +13,8 @@
 
 namespace bodies {
 
-// The data of gzip members one behind the other, at most `most` bytes and one more, which shows that
-// there are too many. Error serve.body: damaged, cut short, or something else behind it.
+// The data of gzip members one behind the other, at most `most` bytes and one more, which shows
+// that there are too many. Error serve.body: damaged, cut short, or something else behind it.
 inline std::string unpack_gzip(std::string_view packed, std::size_t most) {
   struct Stream : z_stream {
     // 16: gzip around the data, nothing else.

@@ -171,12 +171,10 @@ inline constexpr auto tokenizer_config_keys = std::to_array<ModelKey>({
     {"do_lower_case", honoured},
     {"strip_accents", honoured},
     {"tokenize_chinese_chars", honoured},
-    {"clean_text", honoured},
     {"split_special_tokens", honoured},
     {"model_max_length", honoured},
     {"max_len", honoured},  // the same before version 3
     {"truncation_side", honoured},
-    {"wordpieces_prefix", honoured},
     {"unk_token", honoured},
     {"cls_token", honoured},
     {"sep_token", honoured},
@@ -211,6 +209,7 @@ inline constexpr auto tokenizer_config_keys = std::to_array<ModelKey>({
     {"_commit_hash", harmless},
     {"backend", harmless},
     {"chat_template", harmless},
+    {"clean_text", harmless},  // no class reads it: cleaning is in tokenizer.json
     {"clean_up_tokenization_spaces", harmless},
     {"errors", harmless},
     {"full_tokenizer_file", harmless},
@@ -237,6 +236,7 @@ inline constexpr auto tokenizer_config_keys = std::to_array<ModelKey>({
     {"use_fast", harmless},
     {"verbose", harmless},
     {"vocab_file", harmless},
+    {"wordpieces_prefix", harmless},  // no class reads it: the prefix is in tokenizer.json
 });
 
 inline constexpr auto tokenizer_keys = std::to_array<ModelKey>({

@@ -28,11 +28,11 @@ constexpr std::string_view to_string(Format format) {
 // The meaning of the first row in tsv and csv: column names or data.
 enum class Header : std::uint8_t { detect, present, absent };
 
-// The columns of rows that were read before (RowReader::columns()), so that rows of the same form are
-// read alike. Without texts nothing is known.
+// The columns of rows that were read before (RowReader::columns()), so that rows of the same form
+// are read alike. Without texts nothing is known.
 struct KnownColumns {
-  // The names in the header, or the keys of JSON lines; in a table without a header the numbers, from
-  // 1.
+  // The names in the header, or the keys of JSON lines; in a table without a header the numbers,
+  // from 1.
   std::vector<std::string> texts{};  // joined in this order
   std::string pair{}, label{};       // pair: empty without pairs
   bool named = false;

@@ -25,6 +25,7 @@ namespace SOMA_NAMESPACE::text {
 struct TokenizerParts {
   Vocabulary vocabulary;
   TokenizerOptions options;
+  bool plain_normalizer = false;  // a BertNormalizer alone, not its parts
 };
 
 namespace detail {
@@ -67,10 +68,10 @@ std::string to_tokenizer_json(const Tokenizer& tokenizer);
 
 namespace detail {
 
-// Error if tokenizer_class, or that of config.json, names another kind, or if it names none and
-// there is no tokenizer.json to determine the kind.
-void check_tokenizer_class(const SettingsReader& reader, const Json& settings,
-                           std::string_view model_class, bool has_tokenizer_json);
+// The name of tokenizer_class, or of config.json's. Error if it names another kind, or if it says
+// nothing and there is no tokenizer.json to determine the kind.
+std::string checked_tokenizer_class(const SettingsReader& reader, const Json& settings,
+                                    std::string_view model_class, bool has_tokenizer_json);
 
 // Special tokens without an id in any file follow the last id, in their order, as in transformers;
 // but not bos_token and eos_token, which BERT does not use: a model has no rows for them.
@@ -80,12 +81,17 @@ void number_special(const Vocabulary& vocabulary, const std::vector<std::string>
 // The implementation of load_tokenizer.
 class TokenizerFolder {
  public:
-  explicit TokenizerFolder(std::string_view folder) : folder_(folder) {}
+  // `notes` gets lines for the user; nullptr: nobody.
+  TokenizerFolder(std::string_view folder, std::vector<std::string>* notes)
+      : folder_(folder), notes_(notes) {}
 
   Tokenizer load(std::string_view model_class);
 
  private:
-  void read_config(TokenizerOptions& options, std::string_view model_class, bool whole);
+  void read_config(TokenizerParts& parts, std::string_view model_class, bool whole);
+  // How texts are split, by the class. A note names what versions of transformers do differently.
+  void split_by_class(const SettingsReader& reader, const Json& settings, const std::string& name,
+                      TokenizerParts& parts, bool whole);
   void read_maps(TokenizerOptions& options);
   void find_unused(const SettingsReader& reader, const Json& root);
 
@@ -94,6 +100,7 @@ class TokenizerFolder {
   std::string content(const char* name) const;
 
   std::filesystem::path folder_;
+  std::vector<std::string>* notes_;
   std::vector<AddedToken> added_;
   std::vector<std::string> unused_;  // bos_token, eos_token
   bool decoder_ = false;             // true: there is an added_tokens_decoder
@@ -102,11 +109,13 @@ class TokenizerFolder {
 }  // namespace detail
 
 // The tokenizer of a folder: tokenizer.json if it exists, otherwise vocab.txt. Settings in
-// tokenizer_config.json, if it exists, override tokenizer.json, as in transformers. In a folder
-// without added_tokens_decoder, the special tokens of special_tokens_map.json and added_tokens.json
+// tokenizer_config.json override tokenizer.json as its class in transformers 4 reads them, with the
+// class's defaults (tokenizer_classes.hpp); `notes` gets a line where transformers 5 would split
+// texts in another way. In a folder without added_tokens_decoder, the special tokens of special_tokens_map.json and added_tokens.json
 // win. `model_class` is the tokenizer_class of config.json, which counts if tokenizer_config.json
 // has none. Errors file.read, and those of the readers.
-Tokenizer load_tokenizer(std::string_view folder, std::string_view model_class = "");
+Tokenizer load_tokenizer(std::string_view folder, std::string_view model_class = "",
+                         std::vector<std::string>* notes = nullptr);
 
 }  // namespace SOMA_NAMESPACE::text
 

@@ -6,6 +6,7 @@
 #include <soma/base/json_limits.hpp>
 #include <soma/base/model_keys.hpp>
 #include <soma/text/tokenizer.hpp>
+#include <soma/text/tokenizer_classes.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -83,19 +84,10 @@ class SettingsReader {
   std::string_view operation_, name_;
 };
 
-// Names of `tokenizer_class` that mean BERT's tokenizer.
-inline constexpr std::string_view bert_tokenizer_classes[] = {
-    "BertTokenizer",       "DistilBertTokenizer",         "ElectraTokenizer",
-    "MobileBertTokenizer", "ConvBertTokenizer",           "LxmertTokenizer",
-    "RetriBertTokenizer",  "SqueezeBertTokenizer",        "LayoutLMTokenizer",
-    "DPRReaderTokenizer",  "DPRQuestionEncoderTokenizer", "DPRContextEncoderTokenizer"};
-// Names without information: tokenizer.json determines the tokenizer.
-inline constexpr std::string_view any_tokenizer_classes[] = {"PreTrainedTokenizer",
-                                                             "TokenizersBackend"};
-
-enum class TokenizerClass : std::uint8_t { bert, any, other };
-// "BertTokenizerFast" is the same tokenizer as "BertTokenizer".
-TokenizerClass tokenizer_class(std::string_view name);
+// The class that tokenizer_config.json names, or BertTokenizer. Error: another kind of tokenizer.
+const TokenizerClass& class_of(const SettingsReader& settings, const Json& root);
+// The keys of tokenizer_config.json that decide how texts are split.
+SplitKeys read_split_keys(const SettingsReader& settings, const Json& root);
 
 // Reads the special tokens of tokenizer_config.json or special_tokens_map.json. Tokens without a
 // role here are added to more_special.
@@ -105,8 +97,9 @@ void read_special_tokens(const SettingsReader& settings, const Json& root,
 }  // namespace detail
 
 // `options` with the settings of a tokenizer_config.json, by the table of base/model_keys.hpp: how
-// text is split, special tokens, split_special_tokens (the opposite of special_in_text),
-// model_max_length and truncation_side. read_added_tokens reads added_tokens_decoder. Error
+// text is split (if its class reads that, see tokenizer_classes.hpp), special tokens,
+// split_special_tokens (the opposite of special_in_text), model_max_length and truncation_side.
+// read_added_tokens reads added_tokens_decoder. Error
 // text.tokenizer_file: another kind of tokenizer, or settings that BERT's tokenizer here does not
 // have.
 TokenizerOptions read_tokenizer_config(std::string_view content, TokenizerOptions options = {},

@@ -24,8 +24,8 @@ std::vector<const Json*> stage_elements(const SettingsReader& settings, const Js
 
 // BertNormalizer, or its parts: NFD followed by StripAccents, and Lowercase. These two commute with
 // each other and with the steps of a BertNormalizer before them. Strip removes only spaces that
-// separate words anyway. No normalizer means no change.
-void read_normalizer(const SettingsReader& settings, const Json& root, SplitOptions& split);
+// separate words anyway. No normalizer means no change. Returns true for a BertNormalizer alone.
+bool read_normalizer(const SettingsReader& settings, const Json& root, SplitOptions& split);
 
 // BertPreTokenizer, or its parts: WhitespaceSplit and isolated Punctuation.
 void check_pre_tokenizer(const SettingsReader& settings, const Json& root);

@@ -1,29 +1,18 @@
 #pragma once
-// Properties of code points that BERT's tokenizer uses. utf8proc has the tables.
-//
-// The tokenizers package uses tables of Unicode 8. Six code points of that version have changed
-// their class since; here they keep the old class, because models were trained with it. Code points
-// that were assigned later have the class of utf8proc's version; that package treats them as
-// unassigned.
+// Properties of code points that BERT's tokenizer uses, as the tokenizers package has them: marks
+// and punctuation of Unicode 8, decompositions and letters of later versions. A script reads them
+// from the package (tests/text/unicode_tables.py), so tokens depend on no library of the machine.
 
 #include <soma/base/config.hpp>
 
 #include <cstddef>
 
-#include <utf8proc.h>
-
 namespace SOMA_NAMESPACE::text {
-
-namespace detail {
-
-utf8proc_category_t category(char32_t point);
-
-}  // namespace detail
 
 bool is_whitespace(char32_t point);
 
-// Unicode's punctuation, and every ASCII character that is neither letter nor digit nor space: in
-// Unicode "$" and "~" are not punctuation.
+// The package's punctuation, and every ASCII character that is neither letter nor digit nor space:
+// in Unicode "$" and "~" are not punctuation.
 bool is_punctuation(char32_t point);
 
 // Characters that cleaning removes: control and format characters, private use, and the replacement

@@ -50,11 +50,7 @@ struct Progress {
   }
 
   // Forgets the best evaluation, and those that were worse.
-  void forget_best() {
-    has_best = false;
-    best = 0;
-    stale = 0;
-  }
+  void forget_best();
 
   void write(Record& record);
   // Errors record.missing, record.type.

@@ -67,7 +67,8 @@ std::string outcome_of(std::string_view bytes, std::size_t piece = 0) {
 
 TEST_CASE("the head of a request", "[unit]") {
   Sent sent(
-      "\r\nPOST http://host:80/invocations?a=1 HTTP/1.1\r\nContent-Type:  text/plain \r\n"
+      "\r\nPOST http://host:80/invocations?a=1 HTTP/1.1\r\nHost: a\r\nContent-Type:  text/plain "
+      "\r\n"
       "Accept:\r\naccept: 2\r\n\r\nGET /ping HTTP/1.0\r\n\r\n");
   Request first(sent.connection);
   REQUIRE(first.read_head() == 0);
@@ -89,33 +90,43 @@ TEST_CASE("the head of a request", "[unit]") {
 TEST_CASE("heads that are refused", "[unit]") {
   for (const char* head :
        {"", "\r\n\r\n", "GET\r\n\r\n", "GET /ping HTTP/2.0\r\n\r\n",
-        "GET /ping HTTP/1.1\r\nName : a\r\n\r\n", "GET /ping HTTP/1.1\r\nA: b\rc\r\n\r\n",
-        "GET /ping HTTP/1.1\r\nA: b\r\n",
-        "POST / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-        "POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"}) {
+        "GET /ping HTTP/1.1\r\nHost: a\r\nName : a\r\n\r\n",
+        "GET /ping HTTP/1.1\r\nHost: a\r\nA: b\rc\r\n\r\n",
+        "GET /ping HTTP/1.1\r\nHost: a\r\nA: b\r\n", "GET /ping HTTP/1.1\r\n\r\n",
+        "GET /ping HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n",
+        "GET /ping HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n",
+        "GET /ping HTTP/1.1\r\nHost: a/b\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: "
+        "chunked\r\n\r\n0\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"}) {
     INFO(head);
     CHECK(outcome_of(head) == "400");
   }
+  for (const char* host : {"", "a:80", "[::1]:80"}) {
+    const std::string head = std::string("GET /ping HTTP/1.1\r\nHost: ") + host + "\r\n\r\n";
+    CHECK(outcome_of(head).empty());
+  }
   const std::string longest(Request::longest_target - 1, 'a');
-  CHECK(outcome_of("GET /" + longest + " HTTP/1.1\r\n\r\n").empty());
-  CHECK(outcome_of("GET /a" + longest + " HTTP/1.1\r\n\r\n") == "414");
+  CHECK(outcome_of("GET /" + longest + " HTTP/1.1\r\nHost: a\r\n\r\n").empty());
+  CHECK(outcome_of("GET /a" + longest + " HTTP/1.1\r\nHost: a\r\n\r\n") == "414");
   // More than the connection was told to read, of a line and of many.
-  CHECK(outcome_of("GET / HTTP/1.1\r\nName: " + std::string(std::size_t{1} << 16, 'a')) == "400");
-  std::string many = "GET /ping HTTP/1.1\r\n";
+  CHECK(outcome_of("GET / HTTP/1.1\r\nHost: a\r\nName: " +
+                   std::string(std::size_t{1} << 16, 'a')) == "400");
+  std::string many = "GET /ping HTTP/1.1\r\nHost: a\r\n";
   while (many.size() < (std::size_t{1} << 16)) many += "Name: value\r\n";
   CHECK(outcome_of(many + "\r\n") == "400");
 }
 
 TEST_CASE("bodies with a length, and in chunks", "[unit]") {
-  const std::string sized = "POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\n";
+  const std::string sized = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n";
   CHECK(outcome_of(sized + "good and more") == "good");
   CHECK(outcome_of(sized + "goo") == "bad");
-  const std::string chunked = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+  const std::string chunked = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
   CHECK(outcome_of(chunked + "3;name=value\r\ngoo\r\n00a\r\n123456789d\r\n0\r\nA: x\r\n\r\n") ==
         "goo123456789d");
   // A body, a chunk and a trailer beyond a piece and a line.
   const std::string large(20000, 'a');
-  CHECK(outcome_of("POST / HTTP/1.1\r\nContent-Length: 20000\r\n\r\n" + large) == large);
+  CHECK(outcome_of("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 20000\r\n\r\n" + large) == large);
   CHECK(outcome_of(chunked + "4e20\r\n" + large + "\r\n0\r\n\r\n") == large);
   CHECK(outcome_of(chunked + "0\r\nA: " + std::string(std::size_t{1} << 16, 'a') + "\r\n\r\n") ==
         "bad");
@@ -128,7 +139,7 @@ TEST_CASE("bodies with a length, and in chunks", "[unit]") {
 }
 
 TEST_CASE("a client that waits for leave to send a body gets it", "[unit]") {
-  Sent sent("POST / HTTP/1.1\r\nExpect: 100-Continue\r\nContent-Length: 4\r\n\r\ngood");
+  Sent sent("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-Continue\r\nContent-Length: 4\r\n\r\ngood");
   Request request(sent.connection);
   REQUIRE(request.read_head() == 0);
   CHECK(request.read_body([](std::string_view) { return true; }));
@@ -148,7 +159,8 @@ TEST_CASE("answers", "[unit]") {
 
 TEST_CASE("no bytes make a request do anything but be refused or taken", "[unit]") {
   const std::string good =
-      "POST /invocations HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n4;a=b\r\ngood\r\n0\r\nA: "
+      "POST /invocations HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: "
+      "chunked\r\n\r\n4;a=b\r\ngood\r\n0\r\nA: "
       "b\r\n\r\n";
   REQUIRE(outcome_of(good) == "good");
   for (std::size_t end = 0; end < good.size(); ++end) {

@@ -10,6 +10,7 @@
 #include <soma/text/impl/stream_source.ipp>
 #include <soma/text/impl/text_lines.ipp>
 #include <soma/text/impl/tokenizer.ipp>
+#include <soma/text/impl/tokenizer_classes.ipp>
 #include <soma/text/impl/tokenizer_json.ipp>
 #include <soma/text/impl/tokenizer_settings.ipp>
 #include <soma/text/impl/tokenizer_stages.ipp>

@@ -53,7 +53,9 @@ SOMA_INLINE TextClassifier TextClassifier::from_pretrained(Context& context,
                                                            std::string_view folder,
                                                            const TextClassifierOptions& options) {
   BertConfigFile file = load_bert_config(folder);
-  text::Tokenizer tokenizer = text::load_tokenizer(folder, file.tokenizer_class);
+  std::vector<std::string> notes;
+  text::Tokenizer tokenizer = text::load_tokenizer(folder, file.tokenizer_class, &notes);
+  for (const std::string& note : notes) context.log(LogLevel::warning, note);
   file.config.vocabulary = (std::max)(file.config.vocabulary, tokenizer.vocabulary().size());
   std::vector<SafetensorsFile> weights =
       detail::model_files(context, "load_bert", std::string(folder));

@@ -23,7 +23,7 @@ namespace SOMA_NAMESPACE::text::detail {
 SOMA_INLINE TokenizerParts TokenizerJsonReader::read() {
   settings_.check_keys(ModelFile::tokenizer, root_);
   read_model();
-  read_normalizer(settings_, root_, options_.split);
+  const bool plain = read_normalizer(settings_, root_, options_.split);
   check_pre_tokenizer(settings_, root_);
   if (const Json* padding = settings_.object(root_, "padding"); padding != nullptr)
     settings_.read(*padding, "pad_token", options_.padding);
@@ -36,7 +36,7 @@ SOMA_INLINE TokenizerParts TokenizerJsonReader::read() {
   Vocabulary vocabulary = with_added(settings_, read_vocabulary(), added);
   PostProcessorReader(settings_, vocabulary, options_).read(root_);
   find_special(vocabulary, added);
-  return {std::move(vocabulary), std::move(options_)};
+  return {std::move(vocabulary), std::move(options_), plain};
 }
 
 SOMA_INLINE void TokenizerJsonReader::read_model() {
@@ -159,16 +159,19 @@ SOMA_INLINE std::string to_tokenizer_json(const Tokenizer& tokenizer) {
 
 namespace SOMA_NAMESPACE::text::detail {
 
-SOMA_INLINE void check_tokenizer_class(const SettingsReader& reader, const Json& settings,
-                                       std::string_view model_class, bool has_tokenizer_json) {
+SOMA_INLINE std::string checked_tokenizer_class(const SettingsReader& reader, const Json& settings,
+                                                std::string_view model_class,
+                                                bool has_tokenizer_json) {
   std::string name(model_class);
   reader.read(settings, "tokenizer_class", name);
-  const TokenizerClass kind = name.empty() ? TokenizerClass::bert : tokenizer_class(name);
-  const bool missing = kind == TokenizerClass::any && !has_tokenizer_json;
-  if (kind == TokenizerClass::other || missing)
+  if (name.empty()) return "BertTokenizer";
+  const TokenizerClass* found = find_tokenizer_class(name);
+  const bool missing = found != nullptr && found->needs_json && !has_tokenizer_json;
+  if (found == nullptr || missing)
     reader.refuse("whose \"tokenizer_class\"" +
                   std::string(settings.contains("tokenizer_class") ? "" : ", as config.json has,") +
                   " is " + soma::quoted(name) + (missing ? ", without a tokenizer.json" : ""));
+  return name;
 }
 
 SOMA_INLINE void number_special(const Vocabulary& vocabulary,
@@ -192,7 +195,7 @@ SOMA_INLINE Tokenizer TokenizerFolder::load(std::string_view model_class) {
   const std::string source = path(whole ? "tokenizer.json" : "vocab.txt");
   TokenizerParts parts = whole ? read_tokenizer_json(content("tokenizer.json"), source)
                                : TokenizerParts{Vocabulary::read(source), {}};
-  read_config(parts.options, model_class, whole);
+  read_config(parts, model_class, whole);
   if (!decoder_) read_maps(parts.options);
   add_special(parts.options, added_);
   number_special(parts.vocabulary, unused_, parts.options, added_);
@@ -200,18 +203,40 @@ SOMA_INLINE Tokenizer TokenizerFolder::load(std::string_view model_class) {
   return Tokenizer(std::move(parts.vocabulary), std::move(parts.options));
 }
 
-SOMA_INLINE void TokenizerFolder::read_config(TokenizerOptions& options,
-                                              std::string_view model_class, bool whole) {
+SOMA_INLINE void TokenizerFolder::read_config(TokenizerParts& parts, std::string_view model_class,
+                                              bool whole) {
   const std::string name = path("tokenizer_config.json");
   const SettingsReader reader("load_tokenizer", name);
-  if (!exists("tokenizer_config.json"))
-    return check_tokenizer_class(reader, Json::object(), model_class, whole);
-  const std::string text = content("tokenizer_config.json");
+  const bool there = exists("tokenizer_config.json");
+  const std::string text = there ? content("tokenizer_config.json") : std::string("{}");
   const Json root = reader.parse(text);
-  check_tokenizer_class(reader, root, model_class, whole);
-  options = read_tokenizer_config(text, options, name);
-  added_ = read_added_tokens(text, decoder_, name);
-  find_unused(reader, root);
+  const std::string kind = checked_tokenizer_class(reader, root, model_class, whole);
+  if (there) {
+    const TokenizerOptions by_file = parts.options;
+    parts.options = read_tokenizer_config(text, parts.options, name);
+    parts.options.split = by_file.split;
+    added_ = read_added_tokens(text, decoder_, name);
+    find_unused(reader, root);
+  }
+  split_by_class(reader, root, kind, parts, whole);
+}
+
+SOMA_INLINE void TokenizerFolder::split_by_class(const SettingsReader& reader, const Json& settings,
+                                                 const std::string& name, TokenizerParts& parts,
+                                                 bool whole) {
+  const TokenizerClass& rules = *find_tokenizer_class(name);
+  const SplitRule later = name.ends_with("Fast") ? rules.fast_5 : rules.version_5;
+  const SplitKeys keys = read_split_keys(reader, settings);
+  const auto by = [&](SplitRule rule) {
+    return apply_split_rule(rule, parts.options, keys, whole, parts.plain_normalizer);
+  };
+  const TokenizerOptions now = by(rules.version_4);
+  if (const std::string difference = difference_of_splits(now, by(later));
+      notes_ != nullptr && !difference.empty())
+    notes_->push_back("load_tokenizer: in " + soma::quoted(folder_.string()) + " " + name +
+                      " of transformers 4 splits texts otherwise than that of transformers 5: " +
+                      difference + "; as in version 4 is taken");
+  parts.options = now;
 }
 
 SOMA_INLINE void TokenizerFolder::read_maps(TokenizerOptions& options) {
@@ -252,8 +277,9 @@ SOMA_INLINE std::string TokenizerFolder::content(const char* name) const {
 
 namespace SOMA_NAMESPACE::text {
 
-SOMA_INLINE Tokenizer load_tokenizer(std::string_view folder, std::string_view model_class) {
-  return detail::TokenizerFolder(folder).load(model_class);
+SOMA_INLINE Tokenizer load_tokenizer(std::string_view folder, std::string_view model_class,
+                                     std::vector<std::string>* notes) {
+  return detail::TokenizerFolder(folder, notes).load(model_class);
 }
 
 }  // namespace SOMA_NAMESPACE::text

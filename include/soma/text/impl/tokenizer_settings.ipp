@@ -153,13 +153,26 @@ SOMA_INLINE void SettingsReader::refuse_field(const char* key, const Json& given
   refuse("whose " + soma::quoted(key) + " is " + given.type_name() + " and not " + wanted);
 }
 
-SOMA_INLINE TokenizerClass tokenizer_class(std::string_view name) {
-  if (name.ends_with("Fast")) name.remove_suffix(4);
-  if (std::ranges::find(bert_tokenizer_classes, name) != std::end(bert_tokenizer_classes))
-    return TokenizerClass::bert;
-  return std::ranges::find(any_tokenizer_classes, name) != std::end(any_tokenizer_classes)
-             ? TokenizerClass::any
-             : TokenizerClass::other;
+SOMA_INLINE const TokenizerClass& class_of(const SettingsReader& settings, const Json& root) {
+  std::string name = "BertTokenizer";
+  settings.read(root, "tokenizer_class", name);
+  const TokenizerClass* found = find_tokenizer_class(name);
+  if (found == nullptr) settings.refuse("whose \"tokenizer_class\" is " + soma::quoted(name));
+  return *found;
+}
+
+SOMA_INLINE SplitKeys read_split_keys(const SettingsReader& settings, const Json& root) {
+  SplitKeys keys;
+  const auto read = [&](const char* key, std::optional<bool>& target) {
+    bool value = true;
+    settings.read(root, key, value);
+    if (root.contains(key) && !root[key].is_null()) target = value;
+  };
+  read("do_lower_case", keys.lowercase);
+  read("tokenize_chinese_chars", keys.chinese_chars);
+  if (root.contains("strip_accents"))
+    settings.read(root, "strip_accents", keys.strip_accents.emplace());
+  return keys;
 }
 
 SOMA_INLINE void read_special_tokens(const SettingsReader& settings, const Json& root,
@@ -194,15 +207,12 @@ SOMA_INLINE TokenizerOptions read_tokenizer_config(std::string_view content,
   const detail::SettingsReader settings("read_tokenizer_config", name);
   const detail::Json root = settings.parse(content);
   settings.check_keys(ModelFile::tokenizer_config, root);
-  std::string kind = "BertTokenizer";
-  settings.read(root, "tokenizer_class", kind);
-  if (detail::tokenizer_class(kind) == detail::TokenizerClass::other)
-    settings.refuse("whose \"tokenizer_class\" is " + soma::quoted(kind));
-  settings.read(root, "do_lower_case", options.split.lowercase);
-  settings.read(root, "strip_accents", options.split.strip_accents);
-  settings.read(root, "tokenize_chinese_chars", options.split.chinese_chars);
-  settings.read(root, "clean_text", options.split.clean_text);
-  settings.read(root, "wordpieces_prefix", options.continuing);
+  if (detail::class_of(settings, root).version_4 != detail::SplitRule::file) {
+    const detail::SplitKeys keys = detail::read_split_keys(settings, root);
+    options.split.lowercase = keys.lowercase.value_or(options.split.lowercase);
+    options.split.strip_accents = keys.strip_accents.value_or(options.split.strip_accents);
+    options.split.chinese_chars = keys.chinese_chars.value_or(options.split.chinese_chars);
+  }
   bool split_special = !options.special_in_text;
   settings.read(root, "split_special_tokens", split_special);
   options.special_in_text = !split_special;
@@ -228,14 +238,12 @@ SOMA_INLINE std::string to_tokenizer_config(const TokenizerOptions& options) {
                {"do_lower_case", options.split.lowercase},
                {"strip_accents", strip ? Json(*strip) : Json(nullptr)},
                {"tokenize_chinese_chars", options.split.chinese_chars},
-               {"clean_text", options.split.clean_text},
                {"unk_token", options.unknown},
                {"cls_token", options.start},
                {"sep_token", options.separator},
                {"pad_token", options.padding}};
   if (!options.mask.empty()) file["mask_token"] = options.mask;
   if (!options.more_special.empty()) file["additional_special_tokens"] = options.more_special;
-  if (options.continuing != "##") file["wordpieces_prefix"] = options.continuing;
   if (options.truncation_side == TruncationSide::left) file["truncation_side"] = "left";
   if (!options.special_in_text) file["split_special_tokens"] = true;
   if (options.model_max_length != no_limit) file["model_max_length"] = options.model_max_length;

@@ -40,7 +40,7 @@ SOMA_INLINE void refuse_stage(const SettingsReader& settings, const char* key,
                   soma::quoted(wanted));
 }
 
-SOMA_INLINE void read_normalizer(const SettingsReader& settings, const Json& root,
+SOMA_INLINE bool read_normalizer(const SettingsReader& settings, const Json& root,
                                  SplitOptions& split) {
   split.clean_text = split.chinese_chars = split.lowercase = false;
   split.strip_accents = false;
@@ -68,6 +68,8 @@ SOMA_INLINE void read_normalizer(const SettingsReader& settings, const Json& roo
   }
   if (decomposed && !split.strip_accents.value_or(split.lowercase))
     refuse_stage(settings, "normalizer", "NFD", "BertNormalizer");
+  const Json* stage = settings.object(root, "normalizer");
+  return stage != nullptr && settings.type_of(*stage) == "BertNormalizer";
 }
 
 SOMA_INLINE void check_pre_tokenizer(const SettingsReader& settings, const Json& root) {

@@ -13,6 +13,12 @@
 
 namespace SOMA_NAMESPACE::train {
 
+SOMA_INLINE void Progress::forget_best() {
+  has_best = false;
+  best = 0;
+  stale = 0;
+}
+
 SOMA_INLINE void Progress::write(Record& record) {
   visit([&](std::string_view name, const auto& number) { record.set(name, number); });
 }
