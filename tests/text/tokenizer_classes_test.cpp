@@ -1,4 +1,5 @@
-// What classes of transformers read of a folder, held to tables that two of its versions made.
+// Classes of transformers: the parts of a folder that each reads, held to tables that two versions
+// made.
 
 #include <soma/text/tokenizer_json.hpp>
 

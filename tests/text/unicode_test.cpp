@@ -44,9 +44,13 @@ TEST_CASE("every code point gives the words of the tokenizers package", "[unit][
     const SplitRules rules(options_of(letters));
     WordSplitter splitter(rules);
     for (std::size_t number = 0; number < std::size(hashes); ++number) {
+      // Most planes have no characters, so one of the options is enough there.
+      const std::size_t first = number * block;
+      const bool empty = first >= 0x30000 && (first < 0xE0000 || first >= 0xE4000);
+      if (empty && &hashes != &stored_words[0].hashes) continue;
       std::uint64_t hash = 0xCBF29CE484222325;
       for (std::size_t i = 0; i < block; ++i) {
-        const auto point = static_cast<char32_t>(number * block + i);
+        const auto point = static_cast<char32_t>(first + i);
         if (point >= 0xD800 && point < 0xE000) continue;
         std::string letter, words;
         append_utf8(letter, point);

@@ -133,8 +133,8 @@ inline void json_lines_texts(std::string_view body, TextCollector& texts) {
   }
 }
 
-// Whether rows of CSV begin with names of columns; detect: only if one of them is as of clients of
-// hosting services, "inputs", or for pairs "text" and "text_pair".
+// The first row of CSV: names of columns or texts. detect: names, if one of them is "inputs", as of
+// clients of hosting services, or for pairs "text" and "text_pair".
 enum class Header { detect, present, absent };
 
 // Finds the texts in rows of CSV (RFC 4180): in the columns that a header names, or in rows of one

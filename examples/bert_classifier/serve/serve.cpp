@@ -49,7 +49,7 @@ struct Service {
   std::atomic<std::size_t> held_bytes{0};  // bytes of bodies without an answer yet
   Statistics statistics{};
   std::atomic<bool> loaded{false};
-  // Of the model, once it is loaded.
+  // The model's, once it is loaded.
   std::vector<std::string> labels{};
   soma::models::InputForm form{};
 };

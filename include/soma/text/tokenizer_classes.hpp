@@ -12,8 +12,9 @@
 
 namespace SOMA_NAMESPACE::text::detail {
 
-// What decides how texts are split: three keys of tokenizer_config.json, with the defaults of the
-// class (do_lower_case true, strip_accents none, tokenize_chinese_chars true), or tokenizer.json.
+// The settings that decide how texts are split: three keys of tokenizer_config.json, with the
+// defaults of the class (do_lower_case true, strip_accents none, tokenize_chinese_chars true), or
+// tokenizer.json.
 enum class SplitRule : std::uint8_t {
   file,         // tokenizer.json. In a folder without it: as keys
   normalizer,   // tokenizer.json, but the keys replace settings of a plain BertNormalizer

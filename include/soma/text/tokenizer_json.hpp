@@ -111,9 +111,10 @@ class TokenizerFolder {
 // The tokenizer of a folder: tokenizer.json if it exists, otherwise vocab.txt. Settings in
 // tokenizer_config.json override tokenizer.json as its class in transformers 4 reads them, with the
 // class's defaults (tokenizer_classes.hpp); `notes` gets a line where transformers 5 would split
-// texts in another way. In a folder without added_tokens_decoder, the special tokens of special_tokens_map.json and added_tokens.json
-// win. `model_class` is the tokenizer_class of config.json, which counts if tokenizer_config.json
-// has none. Errors file.read, and those of the readers.
+// texts in another way. In a folder without added_tokens_decoder, the special tokens of
+// special_tokens_map.json and added_tokens.json win. `model_class` is the tokenizer_class of
+// config.json, which counts if tokenizer_config.json has none. Errors file.read, and those of the
+// readers.
 Tokenizer load_tokenizer(std::string_view folder, std::string_view model_class = "",
                          std::vector<std::string>* notes = nullptr);
 
