@@ -138,7 +138,7 @@ SOMA_INLINE bool NeuronCoreDevice::sized_by_data(const Operator& op, const Opera
 SOMA_INLINE void NeuronCoreDevice::run_on_host(const Operator& op, const OperatorCall& call,
                                                Count& count) {
   cut(op.name);
-  // The host could read any type, but the operator's gradient is composed of programs, which cannot.
+  // The host could read any type, but the operator's gradient is made of programs, which cannot.
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
     const Tensor& input = call.inputs[i];
     if (input.defined() && is_floating(input.dtype()) && !core_.machine().has(input.dtype()))
