@@ -21,6 +21,8 @@ class Compute {
   soma::Context& context() { return context_; }
   // The accelerator's device; nullptr if the host computes.
   const soma::NeuronCoreDevice* device() const { return device_.get(); }
+  // The device memory that its tensors took at most so far.
+  std::uint64_t device_bytes() const { return core_->hbm_high_water(); }
   // Prints a few lines about the accelerator's work; nothing on the host.
   void report(std::ostream& out) const;
 

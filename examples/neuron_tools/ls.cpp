@@ -13,6 +13,8 @@
 #include <nlohmann/json.hpp>
 
 #include <cstddef>
+#include <cstdint>
+#include <cstdlib>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -70,14 +72,14 @@ std::vector<Line> facts(const nc::Instance& it) {
 
 void print_devices(const nc::Instance& instance) {
   std::vector<tools::Row> rows{
-      {"DEVICE", "CORES", "CORE IDS", "MEMORY", "CONNECTED DEVICES", "PCI BDF"}};
+      {"DEVICE", "CORES", "CORE IDS", "MEMORY", "CONNECTED DEVICES", "PCI BDF", "NUMA NODE"}};
   const double memory = instance.device_gib.value / static_cast<double>(instance.chips);
   for (std::size_t device = 0; device < instance.chips; ++device) {
     const std::size_t first = device * instance.cores_per_chip;
     rows.push_back(
         {std::to_string(device), std::to_string(instance.cores_per_chip),
          std::to_string(first) + "-" + std::to_string(first + instance.cores_per_chip - 1),
-         number(memory) + " GiB", linked_text(instance, device), "-"});
+         number(memory) + " GiB", linked_text(instance, device), "-", "-"});
   }
   std::cout << tools::table(rows);
 }
@@ -144,6 +146,25 @@ Json json_of(const nc::Instance& it) {
           {"dollars_per_hour", json_of(it.dollars_per_hour)}};
 }
 
+// The list of the vendor's tool, by its fields. What only a real machine has is null.
+Json vendor_list(const nc::Instance& it, const Json& processes) {
+  Json list = Json::array();
+  const Json all = json_of(it);
+  for (const Json& device : all["devices"])
+    list.push_back(
+        {{"neuron_device", device["neuron_device"]},
+         {"bdf", nullptr},
+         {"cpu_affinity", nullptr},
+         {"numa_node", nullptr},
+         {"connected_to", device["connected_to"].empty() ? Json() : device["connected_to"]},
+         {"nc_count", device["nc_count"]},
+         {"neuroncore_ids", device["neuroncore_ids"]},
+         {"memory_size",
+          static_cast<std::uint64_t>(device["memory_gib"].get<double>() * 1024 * 1024 * 1024)},
+         {"neuron_processes", list.empty() ? processes : Json::array()}});
+  return list;
+}
+
 // There may be no pages yet, or this session may have no folder for them: then the result is empty.
 soma::RunsFound runs_of(const std::string& folder) {
   if (!folder.empty()) return soma::runs_in(folder);
@@ -151,14 +172,18 @@ soma::RunsFound runs_of(const std::string& folder) {
   return soma::runs_in(soma::status_folder());
 }
 
-void run(const std::string& name, const std::string& folder, bool json, bool topology) {
+enum class Form { text, topology, json, vendor };
+
+void run(const std::string& name, const std::string& folder, Form form) {
   const nc::Instance& instance = nc::instance_of(name);
   const soma::RunsFound found = runs_of(folder);
-  if (json) {
-    Json all = json_of(instance);
-    all["processes"] = Json::array();
+  if (form == Form::json || form == Form::vendor) {
+    Json processes = Json::array();
     for (const soma::RunStatus& status : found.runs)
-      all["processes"].push_back({{"pid", status.process}, {"command", status.command.data()}});
+      processes.push_back({{"pid", status.process}, {"command", status.command.data()}});
+    Json all = json_of(instance);
+    all["processes"] = processes;
+    if (form == Form::vendor) all = vendor_list(instance, processes);
     std::cout << all.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
     return;
   }
@@ -170,7 +195,7 @@ void run(const std::string& name, const std::string& folder, bool json, bool top
     head.resize(20, ' ');
     std::cout << head << line.text << '\n';
   }
-  if (topology) print_topology(instance);
+  if (form == Form::topology) print_topology(instance);
   std::cout << "\nsoma programs that publish their progress: " << found.runs.size() << '\n';
   for (const soma::RunStatus& status : found.runs)
     std::cout << "  " << status.process << "  " << tools::printable(status.command.data()) << '\n';
@@ -185,11 +210,19 @@ int main(int argc, char** argv) {
       "machine.",
       "soma-ls");
   std::string instance = "trn1.32xlarge", folder;
-  bool json = false, topology = false;
+  bool json = false, vendor = false, topology = false;
   app.add_option("instance", instance, "trn1.2xlarge, trn1.32xlarge or trn1n.32xlarge")
       ->capture_default_str();
   app.add_flag("--json", json, "everything with its sources, as one JSON object");
-  app.add_flag("--topology", topology, "the links between chips as a map");
+  app.add_flag("-j,--json-output", vendor, "the devices as the vendor's tool lists them")
+      ->excludes("--json");
+  app.add_flag("-t,--topology", topology, "the links between chips as a map");
   app.add_option("--folder", folder, "of running programs' pages; default: $XDG_RUNTIME_DIR/soma");
-  return tools::run_program(app, argc, argv, [&] { run(instance, folder, json, topology); });
+  return tools::run_program(app, argc, argv, [&] {
+    run(instance, folder,
+        vendor     ? Form::vendor
+        : json     ? Form::json
+        : topology ? Form::topology
+                   : Form::text);
+  });
 }

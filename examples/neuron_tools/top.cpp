@@ -56,15 +56,17 @@ std::string engine_name(const soma::RunStatus& status, std::size_t share) {
 }
 
 std::string text_of(const soma::RunsFound& found) {
-  std::vector<tools::Row> rows{
-      {"PID", "MODEL", "STEP", "EPOCH", "IT/S", "LOSS", "MEMORY", "SEEN", "COMMAND"}};
+  std::vector<tools::Row> rows{{"PID", "MODEL", "STEP", "EPOCH", "IT/S", "LOSS", "CPUS", "MEMORY",
+                                "DEVICE", "SEEN", "COMMAND"}};
   for (const soma::RunStatus& status : found.runs)
     rows.push_back(
         {std::to_string(status.process), tools::printable(status.model.data()),
          std::to_string(status.step) +
              (status.steps != 0 ? "/" + std::to_string(status.steps) : ""),
          std::to_string(status.epoch + 1), soma::fixed(status.steps_per_second, 2),
-         soma::fixed(status.loss, 4), std::to_string(status.resident_bytes >> 20) + " MiB",
+         soma::fixed(status.loss, 4), soma::fixed(status.cpus, 1),
+         std::to_string(status.resident_bytes >> 20) + " MiB",
+         status.device_bytes == 0 ? "-" : std::to_string(status.device_bytes >> 20) + " MiB",
          soma::fixed(seconds_ago(status), 1) + " s ago",
          tools::printable(status.command.data()).substr(0, 60)});
   std::string text = tools::table(rows);
@@ -101,7 +103,9 @@ nlohmann::ordered_json json_of(const soma::RunsFound& found) {
                            {"epoch", status.epoch},
                            {"steps_per_second", status.steps_per_second},
                            {"loss", status.loss},
+                           {"cpus", status.cpus},
                            {"resident_bytes", status.resident_bytes},
+                           {"device_bytes", status.device_bytes},
                            {"busy", busy},
                            {"busy_is", status.predicted != 0 ? "predicted" : "measured"},
                            {"engines", engines},

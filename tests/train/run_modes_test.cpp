@@ -361,7 +361,7 @@ TEST_CASE("a run publishes how busy the engines of its core are predicted to be"
   {
     train::StatusPublisher page("test", "none", folder);
     PredictedTime so_far{.ns = 1000, .busy_ns = {900, 0, 0, 0, 100}};  // before the run began
-    page.show_engines([&] { return so_far; });
+    page.show_engines([&] { return so_far; }, [] { return std::uint64_t{4096}; });
     page.on_start({});
     const auto later = [&] {
       const timespec pause{0, 210'000'000};  // pages are written every 0.2 s at most
@@ -378,6 +378,7 @@ TEST_CASE("a run publishes how busy the engines of its core are predicted to be"
     CHECK(engines.busy[0] == 0.5);
     CHECK(engines.busy[1] == 0.25);
     CHECK(engines.busy[4] == 0.75);
+    CHECK(engines.device_bytes == 4096);
     // Nothing ran on the core meanwhile: threads are shown.
     CHECK(later().predicted == 0);
   }

@@ -270,7 +270,8 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   if (options.publish) trainer.add(published.emplace(soma::train::own_command(), "bert"));
   if (published && options.compute.predict)
     published->write([&](soma::train::StatusPublisher& page) {
-      page.show_engines([&] { return compute.device()->runs().predicted; });
+      page.show_engines([&] { return compute.device()->runs().predicted; },
+                        [&] { return compute.device_bytes(); });
     });
   std::optional<Expendable<soma::train::RunCurves>> curves;
   if (!options.plot.empty() || !options.report.empty())

@@ -20,8 +20,9 @@ constexpr DType plain_type(DType dtype) {
 }
 
 // The tensor itself if it is row-major, else a row-major copy in device memory with the same bits.
-// Transfers along the tensor's strides make the copy: an element that has no neighbour beside it
-// costs a transfer a descriptor of its own. The copy lives until the launch ends.
+// Transfers along the tensor's strides make the copy. Where neighbours of the tensor lie across its
+// rows, the Vector engine turns blocks of them, because an element without a neighbour costs a
+// transfer a descriptor of its own. The copy lives until the launch ends.
 Tensor row_major(Core& core, const Tensor& tensor);
 
 // An input whose numbers the host reads. The program lists the input in Program::host_inputs.

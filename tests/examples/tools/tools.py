@@ -49,7 +49,8 @@ def watch(top, classifier, folder, options, busy_is):
         assert " train --reviews 2000" in told[0]["command"] and told[0]["model"] == "bert", told
         assert told[0]["step"] > 0 and told[0]["steps_per_second"] > 0 and told[0]["resident_bytes"] > 0, told
         assert all(0 <= share <= 1 for share in told[0]["busy"]) and max(told[0]["busy"]) > 0, told
-        assert told[0]["busy_is"] == busy_is, told
+        assert told[0]["busy_is"] == busy_is and told[0]["cpus"] > 0, told
+        assert (told[0]["device_bytes"] > 0) == (busy_is == "predicted"), told
         _, out, _ = run(top, "--once", XDG_RUNTIME_DIR=folder)
         shown = "threads, measured" if busy_is == "measured" else "engines, predicted"
         assert str(training.pid) in out and shown in out, out
@@ -148,6 +149,11 @@ def main():
         assert told["devices"][0]["connected_to"] == [1, 3, 4, 12]
         assert [figure["value"] for figure in told["bf16_tflops"]] == [3400, 3040]
         assert told["dollars_per_hour"]["source"]
+        code, out, _ = run(ls, "trn1.32xlarge", "-j", XDG_RUNTIME_DIR=folder)
+        told = json.loads(out)
+        assert code == 0 and len(told) == 16 and told[0]["connected_to"] == [1, 3, 4, 12], out
+        assert told[3]["nc_count"] == 2 and told[3]["memory_size"] == 32 << 30 and told[3]["numa_node"] is None, out
+        assert told[0]["neuron_processes"] == [] and told[0]["bdf"] is None, out
 
         for wrong in (["trn7"], ["--frobnicate"]):
             code, out, err = run(ls, *wrong)

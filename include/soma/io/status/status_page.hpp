@@ -39,7 +39,9 @@ struct RunStatus {
   std::int64_t updated = 0;         // nanoseconds, of CLOCK_REALTIME
   std::uint64_t step = 0, steps = 0, epoch = 0;  // steps 0: not known
   double steps_per_second = 0, loss = 0;
+  double cpus = 0;  // CPUs that all threads together keep busy
   std::uint64_t resident_bytes = 0;
+  std::uint64_t device_bytes = 0;  // device memory of tensors, at most so far; 0: no accelerator
   // The busy shares of threads (measured), or of the engines of an accelerator's core in the order
   // of neuroncore::Engine (predicted).
   std::uint64_t busy_count = 0;
@@ -51,7 +53,7 @@ struct RunStatus {
 
 namespace detail {
 
-inline constexpr std::uint64_t status_magic = 0x0130'7461'7473'6d73;  // "smstat0", version 1
+inline constexpr std::uint64_t status_magic = 0x0230'7461'7473'6d73;  // "smstat0", version 2
 
 struct StatusPageWords {
   static_assert(std::is_trivially_copyable_v<RunStatus> && sizeof(RunStatus) % 8 == 0);

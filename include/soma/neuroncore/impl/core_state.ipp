@@ -195,7 +195,8 @@ SOMA_INLINE Running CoreState::begin(const SourceLine& source, Opcode opcode, La
 SOMA_INLINE void CoreState::touch(const SourceLine& source, Opcode opcode, Position at,
                                   const Region& region, bool writes) {
   if (options.record) recorder.touch(region, writes);
-  order.touch({region, at, opcode, writes, source, recorder.region()}, [this, writes](Position earlier) {
+  const Touch touched{region, at, opcode, writes, source, recorder.region()};
+  order.touch(touched, [this, writes](Position earlier) {
     if (options.record) recorder.wait(earlier, writes);
     if (order.synchronization() == Synchronization::automatic)
       end_transfers(earlier.lane, earlier.number);

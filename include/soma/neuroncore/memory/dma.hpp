@@ -47,8 +47,8 @@ class Dma {
   // Partition p = row indices[p] of a matrix; indices is [P, 1] of int32 in SBUF.
   Dma& gather(const Tile& tile, const HbmView& table, const Tile& indices,
               OutOfBounds out_of_bounds = OutOfBounds::error, SourceLine source = calling_line());
-  // Row indices[p] of a matrix = partition p (of equal indices the last one stays), or += partition p (in fp32, partitions in ascending
-  // order, so that equal indices add up).
+  // Row indices[p] of a matrix = partition p (the last of equal ones stays), or += partition p (in
+  // fp32, partitions in ascending order, so that equal indices add up).
   Dma& scatter(const HbmView& table, const Tile& tile, const Tile& indices,
                Scatter how = Scatter::overwrite, OutOfBounds out_of_bounds = OutOfBounds::error,
                SourceLine source = calling_line());

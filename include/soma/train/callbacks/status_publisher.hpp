@@ -36,9 +36,10 @@ class StatusPublisher final : public Callback {
 
   // `so_far` gives the predicted time of all that an accelerator's core ran (RunCounts::predicted).
   // From here on the page shows how busy its engines are predicted to be, instead of how busy
-  // threads are, whenever the core ran something meanwhile. It is called from on_start() and
-  // on_step().
-  void show_engines(std::function<PredictedTime()> so_far);
+  // threads are, whenever the core ran something meanwhile. `device_bytes` gives the device memory
+  // of tensors (Core::hbm_high_water()). Both are called from on_start() and on_step().
+  void show_engines(std::function<PredictedTime()> so_far,
+                    std::function<std::uint64_t()> device_bytes = {});
 
   SOMA_INLINE void on_start(const RunInfo& run) override;
   // The page is written at most five times a second.
@@ -56,6 +57,7 @@ class StatusPublisher final : public Callback {
 
   StatusPage page_;
   std::function<PredictedTime()> predicted_;
+  std::function<std::uint64_t()> device_bytes_;
   PredictedTime before_;
   std::int64_t last_ = 0;
   std::uint64_t steps_ = 0;

@@ -212,7 +212,7 @@ SOMA_INLINE void Advisor::rules_of_lanes() {
 
 SOMA_INLINE void Advisor::rules_of_transfers() {
   const double full = free_bytes(machine_);
-  // The time of the same bytes in pieces of `full` bytes or, if there are fewer, in one a partition.
+  // The time of the same bytes in pieces of `full` bytes, in no more pieces than now.
   const auto contiguous = [&](const Instruction& it) {
     const CostFields& cost = it.cost;
     const auto bytes = static_cast<double>(cost.bytes);

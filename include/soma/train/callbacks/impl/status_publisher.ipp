@@ -37,8 +37,10 @@ SOMA_INLINE std::string own_command() {
   return words;
 }
 
-SOMA_INLINE void StatusPublisher::show_engines(std::function<PredictedTime()> so_far) {
+SOMA_INLINE void StatusPublisher::show_engines(std::function<PredictedTime()> so_far,
+                                               std::function<std::uint64_t()> device_bytes) {
   predicted_ = std::move(so_far);
+  device_bytes_ = std::move(device_bytes);
 }
 
 SOMA_INLINE void StatusPublisher::on_start(const RunInfo& run) {
@@ -97,16 +99,20 @@ SOMA_INLINE void StatusPublisher::measure_threads(double seconds) {
     std::fclose(file);
   }
   status.busy_count = 0;
+  status.cpus = 0;
   for (const auto& [path, nanoseconds] : now) {
     const auto before = busy_.find(path);
-    if (before == busy_.end() || seconds <= 0 || status.busy_count == status.busy.size()) continue;
+    if (before == busy_.end() || seconds <= 0) continue;
     const double share = static_cast<double>(nanoseconds - before->second) * 1e-9 / seconds;
+    status.cpus += share;
+    if (status.busy_count == status.busy.size()) continue;
     status.busy[status.busy_count++] = share < 1 ? share : 1;
   }
   busy_ = std::move(now);
 }
 
 SOMA_INLINE void StatusPublisher::predict_engines() {
+  if (device_bytes_) page_.status().device_bytes = device_bytes_();
   if (!predicted_) return;
   const PredictedTime now = predicted_();
   const double ns = now.ns - before_.ns;
