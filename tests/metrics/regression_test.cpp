@@ -50,7 +50,7 @@ TEST_CASE("R2 of several outputs is their mean, and does not cancel", "[unit][me
   metrics::Regression same, missed;
   const std::vector<float> three{3}, four{4};
   same.add(three, Tensor::from<float>(context, {3}, {1}));
-  CHECK(std::isnan(same.r2()));  // of one case
+  CHECK(std::isnan(same.r2()));  // one case has none
   same.add(three, Tensor::from<float>(context, {3}, {1}));
   for (int i = 0; i < 2; ++i) missed.add(four, Tensor::from<float>(context, {3}, {1}));
   CHECK(same.r2() == 1);

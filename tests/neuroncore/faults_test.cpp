@@ -170,7 +170,7 @@ TEST_CASE("a view stays within its tensor", "[unit][neuroncore]") {
   CHECK(id([&] { (void)nc::hbm(x).pattern(1, block); }) == broken);
   CHECK(id([&] { (void)nc::hbm(x).pattern(huge, block); }) == broken);
   CHECK(id([&] { (void)nc::hbm(x).rows(4, 8).pattern(0, block); }) == broken);
-  // Of a part of a tensor, only the part.
+  // A part of a tensor ends where it ends.
   CHECK(id([&] { (void)nc::hbm(x.slice(0, 0, 4)).rows(0, 1).with_rows(5, 512); }) == broken);
   CHECK(id([&] { (void)nc::hbm(x).as(DType::uint8).rows(0, 1).with_rows(8, 2048); }) == fine);
   CHECK(id([&] { (void)nc::hbm(x).as(DType::uint8).rows(0, 1).with_rows(8, 2049); }) == broken);
@@ -184,7 +184,7 @@ TEST_CASE("a view stays within its tensor", "[unit][neuroncore]") {
 TEST_CASE("a wait for a part of a transfer does not count as its end", "[unit][neuroncore]") {
   struct Wait {
     std::uint32_t value;
-    bool same_queue, first, second;  // what has certainly arrived
+    bool same_queue, first, second;  // true: it has certainly arrived
   };
   constexpr Wait waits[] = {{1, true, false, false},   {15, true, false, false},
                             {16, true, true, false},   {17, true, true, false},

@@ -153,7 +153,7 @@ class JsonTexts {
   std::string key_;       // the object's current key, if its value may hold texts
   std::string item_key_;  // the same of an object inside
   std::size_t depth_ = 0;
-  std::size_t item_depth_ = 0;  // of an object with a pair of texts; 0: outside
+  std::size_t item_depth_ = 0;  // an object with a pair of texts begins there; 0: none
   std::optional<std::string> text_, pair_;
   int found_ = 0;  // keys with texts
 };

@@ -100,7 +100,7 @@ bodies::Type check_head(const Service& service, const Request& request) {
 // The types of a request's body and of its answer, by its head alone.
 struct Kinds {
   bodies::Type body, answer;
-  bodies::Header header;  // of a table
+  bodies::Header header;  // says if a table has names
   bool packed;            // true: the body is gzip
 };
 

@@ -25,7 +25,7 @@ struct TrainingRows {
   std::vector<soma::text::LabelledRow> train, held_out;
   std::vector<soma::text::LabelledRow> test;  // a job's test rows, for the finished model
   std::vector<std::string> labels;
-  soma::models::InputForm input;  // of the training rows, for the model's folder
+  soma::models::InputForm input;  // how rows are read, for the model's folder
   std::optional<Stream> stream;   // replaces `train`
 
   // The number of training rows in each class.
