@@ -203,7 +203,8 @@ SOMA_INLINE KnownColumns RowReader::columns() const {
     result.label = options_.label_column.empty() ? "label" : options_.label_column;
     return result;
   }
-  if (format_ == Format::fasttext || columns_.texts.empty()) return result;
+  if (format_ == Format::fasttext || columns_.texts.empty() || !columns_.flags.empty())
+    return result;
   bool found_again = true;  // the columns, by these names or numbers
   const auto name = [&](std::size_t column) {
     if (!header_) return std::to_string(column + 1);
