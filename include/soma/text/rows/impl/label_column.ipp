@@ -22,8 +22,8 @@ SOMA_INLINE void LabelColumnFinder::add(detail::Fields row) {
     Column& column = columns_[i];
     column.most = (std::max)(column.most, ++column.values[std::hash<std::string_view>{}(cell)]);
     column.bytes += cell.size();
-    column.spaced += cell.find(' ') != cell.npos ? 1 : 0;
-    column.numbers += real_number(cell) ? 1 : 0;
+    column.spaced += cell.find(' ') != cell.npos ? 1u : 0u;
+    column.numbers += real_number(cell) ? 1u : 0u;
     column.known += known_.count(cell);
   }
 }
