@@ -178,6 +178,11 @@ TEST_CASE("pool, streams, policies and what is left over", "[unit][processors]")
   const nc::ProcessorCounts five = counts_of(context, "wrong::odd");
   CHECK(five.element_accesses == 6);  // through the fifth stream
   CHECK(five.stream_blocks == 4);
+  CHECK(lines.all == std::vector<std::string>(
+                         2,
+                         "wrong::odd: processor 0 got a null pointer from tcm_malloc(1): 0 bytes "
+                         "are left"));
+  lines.all.clear();
   CHECK(odd(2) == std::vector<float>{7, 0, 0, 0, 0, 0});
   CHECK(lines.all.empty());
   CHECK(odd(3) == std::vector<float>{0, 3, 4, 0, 0, 0});

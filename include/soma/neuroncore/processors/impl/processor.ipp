@@ -226,9 +226,9 @@ SOMA_INLINE void* Processor::allocate(std::size_t bytes) {
   void* const block = memory_.allocate(bytes);
   // Written through, the null pointer ends the program: then this line is the last of the log.
   if (block == nullptr)
-    setting_.log(LogLevel::warning, where() + " asked tcm_malloc for " + std::to_string(bytes) +
-                                        " bytes and got a null pointer: " +
-                                        std::to_string(memory_.unused()) + " bytes are left");
+    setting_.log(LogLevel::warning,
+                 where() + " got a null pointer from tcm_malloc(" + std::to_string(bytes) +
+                     "): " + std::to_string(memory_.unused()) + " bytes are left");
   return block;
 }
 
