@@ -444,6 +444,7 @@ inline constexpr ErrorId data_buckets{"data.buckets"};
 inline constexpr ErrorId data_offsets{"data.offsets"};
 inline constexpr ErrorId data_labels{"data.labels"};
 inline constexpr ErrorId data_feature{"data.feature"};
+inline constexpr ErrorId data_field{"data.field"};
 inline constexpr ErrorId data_empty{"data.empty"};
 inline constexpr ErrorId data_position{"data.position"};
 inline constexpr ErrorId data_too_long{"data.too_long"};
@@ -6929,6 +6930,13 @@ struct RowLabels {
 
 namespace SOMA_NAMESPACE::data {
 
+// A further tensor of a batch: codes beside numbers, a second series, weights of sequences.
+struct Field {
+  std::string name;
+  Tensor values;         // its first dimension counts sequences, or rows
+  bool by_rows = false;  // true: one for each row of the inputs
+};
+
 struct Batch {
   Ragged inputs;    // int32 token ids [rows], or features [rows, ...]
   Tensor types;     // int32 token types [rows]; not defined: all are 0
@@ -6939,13 +6947,22 @@ struct Batch {
   // The source's numbers of these sequences, in order; empty if the source does not number
   // sequences.
   std::vector<std::uint32_t> items{};
+  std::vector<Field> fields{};
   std::uint64_t epoch = 0;  // from 0
   std::uint64_t index = 0;  // in its epoch, from 0
   // True for a part of a batch's shards (part_of): a task's loss is then the sum, not the mean.
   bool part = false;
   // For a part: the lists of the whole batch, which tasks need that choose by all labels.
   LabelLists whole_label_lists{};
+
+  // The values of a field. Error data.field lists the names that there are.
+  const Tensor& at(std::string_view name) const;
 };
+
+// Error data.field: a field without a name or values, two of one name, or one that has not as many
+// elements in its first dimension as there are sequences, or rows.
+void check_fields(std::string_view operation, std::span<const Field> fields, std::size_t sequences,
+                  std::size_t rows);
 
 // The position of the next batch. After the last batch of an epoch it names a batch that does not
 // exist: next() then returns false and continues with the next epoch.
@@ -7036,6 +7053,16 @@ class Piece {
 };
 
 using Pieces = std::vector<Piece>;
+
+// The result of a model for a batch. A model that can be called with (tape, batch), for the fields
+// of the batch, gets it; any other is called with (tape, inputs).
+template <class Model>
+Var call_model(const Model& model, Tape& tape, const data::Batch& batch) {
+  if constexpr (requires { model(tape, batch); })
+    return model(tape, batch);
+  else
+    return model(tape, tape.constant(batch.inputs));
+}
 
 }  // namespace SOMA_NAMESPACE::nn
 // ---- soma/nn/transformer.hpp
@@ -7324,15 +7351,20 @@ struct LinearFormats {
   Converted forward{}, backward{};  // with groups along the inputs, and along the outputs
 };
 
+// A product that asks for its formats.
+struct ProductPlace {
+  std::string_view layer;  // its path in the model
+  bool edge = false;  // the first and the last layer of a model, which most recipes leave alone
+  DType x = DType::fp32, weight = DType::fp32;  // as they are stored
+};
+
 class ProductFormats {
  public:
   virtual ~ProductFormats() = default;
   ProductFormats(const ProductFormats&) = delete;
   ProductFormats& operator=(const ProductFormats&) = delete;
-  // The formats of the layer at that path of the model; nullptr: the layer multiplies stored
-  // numbers. `edge`: true for the first and the last layer of a model, which most recipes do not
-  // convert.
-  virtual LinearFormats* formats(std::string_view layer, bool edge) = 0;
+  // nullptr: the layer multiplies stored numbers.
+  virtual LinearFormats* formats(const ProductPlace& place) = 0;
   // The type in which the complete gradient of a parameter of that shape is stored: sums over
   // shards, uses, micro-batches, ranks and the batches of a step are fp32, and are rounded once.
   virtual DType gradient_type(const Shape& /*parameter*/) const { return DType::fp32; }
@@ -7891,6 +7923,10 @@ bool is_ignored(std::int64_t label);
 // Weights with which each class adds the same amount to the loss: a class with n of the N rows gets
 // N / (classes * n). A class without rows gets 0.
 std::vector<float> balanced_class_weights(std::span<const std::uint64_t> rows);
+// The same by the labels of all rows; ignored ones do not count. Error train.label: another number
+// than those of classes.
+std::vector<float> balanced_class_weights(std::span<const std::int64_t> labels,
+                                          std::size_t classes);
 
 // Error operator.value: a class without a weight, a weight that is negative or not finite, or all
 // weights 0.
@@ -7979,8 +8015,8 @@ Pieces pieces_of(const Model& model) {
     return {};
 }
 
-// Trains a model by cross entropy, optionally with class weights. The model is called with (tape,
-// inputs) and returns logits. It may have describe(Record&), as a task has, and pieces().
+// Trains a model by cross entropy, optionally with class weights. The model is called as
+// call_model() says and returns logits. It may have describe(Record&), as a task has, and pieces().
 template <class Model>
 class ClassificationTask final : public Task {
  public:
@@ -8000,7 +8036,7 @@ class ClassificationTask final : public Task {
   std::size_t classes() const override { return classes_; }
   Forward forward(Tape& tape, const data::Batch& batch) override {
     check_labels("ClassificationTask", batch, classes_);
-    return loss(tape, model_(tape, tape.constant(batch.inputs)), batch);
+    return loss(tape, call_model(model_, tape, batch), batch);
   }
   Pieces pieces() const override { return pieces_of(model_); }
   Forward finish(Tape& tape, const Var& logits, const data::Batch& batch) override {
@@ -8647,6 +8683,8 @@ namespace SOMA_NAMESPACE::optim {
 struct LossScalerOptions {
   float initial = 65536, smallest = 1, largest = 16777216;  // powers of two, 2^-126 to 2^126
   std::uint32_t growth_interval = 2000;                     // at least 1
+
+  static LossScalerOptions fixed(float scale);
 };
 void fields(FieldVisitor& visitor, LossScalerOptions& options);
 
@@ -13264,6 +13302,35 @@ SOMA_INLINE void IdLists::add(std::span<const std::int32_t> list) {
 
 namespace SOMA_NAMESPACE::data {
 
+SOMA_INLINE const Tensor& Batch::at(std::string_view name) const {
+  for (const Field& field : fields)
+    if (field.name == name) return field.values;
+  std::string names;
+  for (const Field& field : fields) names.append(names.empty() ? "" : ", ").append(field.name);
+  fail(error_id::data_field, "Batch::at", "name", soma::quoted(name),
+       names.empty() ? std::string("a field; this batch has none") : "one of " + names);
+}
+
+SOMA_INLINE void check_fields(std::string_view operation, std::span<const Field> fields,
+                              std::size_t sequences, std::size_t rows) {
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const Field& field = fields[i];
+    if (field.name.empty() || !field.values.defined())
+      fail(error_id::data_field, operation, "field " + std::to_string(i),
+           field.name.empty() ? "without a name" : "without values", "both");
+    for (std::size_t j = 0; j < i; ++j)
+      if (fields[j].name == field.name)
+        fail(error_id::data_field, operation, "fields",
+             "two of the name " + soma::quoted(field.name), "a name for each");
+    const std::size_t wanted = field.by_rows ? rows : sequences;
+    if (field.values.rank() == 0 || field.values.size(0) != wanted)
+      fail(error_id::data_field, operation, "field " + soma::quoted(field.name),
+           field.values.describe(),
+           std::to_string(wanted) + " in the first dimension, one for each " +
+               (field.by_rows ? "row" : "sequence"));
+  }
+}
+
 SOMA_INLINE void BatchSource::describe(Record& record) const { record.set("data.content", hash()); }
 
 }  // namespace SOMA_NAMESPACE::data
@@ -13497,8 +13564,9 @@ SOMA_INLINE std::string_view ProductSite::path() const { return path_.view(); }
 SOMA_INLINE Var linear_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
                           const Var& bias, const LinearSetting& setting, const Var& residual) {
   ProductFormats* known = tape.options().precision;
-  LinearFormats* formats =
-      known == nullptr || !site.defined() ? nullptr : known->formats(site.path(), site.edge());
+  LinearFormats* formats = nullptr;
+  if (known != nullptr && site.defined())
+    formats = known->formats({site.path(), site.edge(), x.value().dtype(), weight.value().dtype()});
   if (formats == nullptr) return linear(tape, x, weight, bias, setting, residual);
   return tape.apply(*formats->product,
                     QuantizedLinearSetting{.activation = setting.activation,
@@ -14345,6 +14413,19 @@ SOMA_INLINE bool is_ignored(std::int64_t label) {
   return label == CrossEntropySetting{}.ignore_index;
 }
 
+SOMA_INLINE std::vector<float> balanced_class_weights(std::span<const std::int64_t> labels,
+                                                      std::size_t classes) {
+  std::vector<std::uint64_t> rows(classes);
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    if (is_ignored(labels[i])) continue;
+    if (labels[i] < 0 || static_cast<std::uint64_t>(labels[i]) >= classes)
+      fail(error_id::train_label, "balanced_class_weights", "label " + std::to_string(i),
+           std::to_string(labels[i]), "0 to below " + std::to_string(classes));
+    ++rows[static_cast<std::size_t>(labels[i])];
+  }
+  return balanced_class_weights(rows);
+}
+
 SOMA_INLINE std::vector<float> balanced_class_weights(std::span<const std::uint64_t> rows) {
   double all = 0;
   for (const std::uint64_t count : rows) all += static_cast<double>(count);
@@ -15145,6 +15226,10 @@ SOMA_INLINE void fields(FieldVisitor& visitor, LossScalerOptions& options) {
   visitor.option("smallest", options.smallest, loss_scale_range);
   visitor.option("largest", options.largest, loss_scale_range);
   visitor.option("growth_interval", options.growth_interval, NumberRange::at_least(1));
+}
+
+SOMA_INLINE LossScalerOptions LossScalerOptions::fixed(float scale) {
+  return {.initial = scale, .smallest = scale, .largest = scale};
 }
 
 SOMA_INLINE LossScaler::LossScaler(const LossScalerOptions& options)

@@ -452,6 +452,7 @@ inline constexpr ErrorId data_buckets{"data.buckets"};
 inline constexpr ErrorId data_offsets{"data.offsets"};
 inline constexpr ErrorId data_labels{"data.labels"};
 inline constexpr ErrorId data_feature{"data.feature"};
+inline constexpr ErrorId data_field{"data.field"};
 inline constexpr ErrorId data_empty{"data.empty"};
 inline constexpr ErrorId data_position{"data.position"};
 inline constexpr ErrorId data_too_long{"data.too_long"};
@@ -6937,6 +6938,13 @@ struct RowLabels {
 
 namespace SOMA_NAMESPACE::data {
 
+// A further tensor of a batch: codes beside numbers, a second series, weights of sequences.
+struct Field {
+  std::string name;
+  Tensor values;         // its first dimension counts sequences, or rows
+  bool by_rows = false;  // true: one for each row of the inputs
+};
+
 struct Batch {
   Ragged inputs;    // int32 token ids [rows], or features [rows, ...]
   Tensor types;     // int32 token types [rows]; not defined: all are 0
@@ -6947,13 +6955,22 @@ struct Batch {
   // The source's numbers of these sequences, in order; empty if the source does not number
   // sequences.
   std::vector<std::uint32_t> items{};
+  std::vector<Field> fields{};
   std::uint64_t epoch = 0;  // from 0
   std::uint64_t index = 0;  // in its epoch, from 0
   // True for a part of a batch's shards (part_of): a task's loss is then the sum, not the mean.
   bool part = false;
   // For a part: the lists of the whole batch, which tasks need that choose by all labels.
   LabelLists whole_label_lists{};
+
+  // The values of a field. Error data.field lists the names that there are.
+  const Tensor& at(std::string_view name) const;
 };
+
+// Error data.field: a field without a name or values, two of one name, or one that has not as many
+// elements in its first dimension as there are sequences, or rows.
+void check_fields(std::string_view operation, std::span<const Field> fields, std::size_t sequences,
+                  std::size_t rows);
 
 // The position of the next batch. After the last batch of an epoch it names a batch that does not
 // exist: next() then returns false and continues with the next epoch.
@@ -7044,6 +7061,16 @@ class Piece {
 };
 
 using Pieces = std::vector<Piece>;
+
+// The result of a model for a batch. A model that can be called with (tape, batch), for the fields
+// of the batch, gets it; any other is called with (tape, inputs).
+template <class Model>
+Var call_model(const Model& model, Tape& tape, const data::Batch& batch) {
+  if constexpr (requires { model(tape, batch); })
+    return model(tape, batch);
+  else
+    return model(tape, tape.constant(batch.inputs));
+}
 
 }  // namespace SOMA_NAMESPACE::nn
 // ---- soma/nn/transformer.hpp
@@ -7332,15 +7359,20 @@ struct LinearFormats {
   Converted forward{}, backward{};  // with groups along the inputs, and along the outputs
 };
 
+// A product that asks for its formats.
+struct ProductPlace {
+  std::string_view layer;  // its path in the model
+  bool edge = false;  // the first and the last layer of a model, which most recipes leave alone
+  DType x = DType::fp32, weight = DType::fp32;  // as they are stored
+};
+
 class ProductFormats {
  public:
   virtual ~ProductFormats() = default;
   ProductFormats(const ProductFormats&) = delete;
   ProductFormats& operator=(const ProductFormats&) = delete;
-  // The formats of the layer at that path of the model; nullptr: the layer multiplies stored
-  // numbers. `edge`: true for the first and the last layer of a model, which most recipes do not
-  // convert.
-  virtual LinearFormats* formats(std::string_view layer, bool edge) = 0;
+  // nullptr: the layer multiplies stored numbers.
+  virtual LinearFormats* formats(const ProductPlace& place) = 0;
   // The type in which the complete gradient of a parameter of that shape is stored: sums over
   // shards, uses, micro-batches, ranks and the batches of a step are fp32, and are rounded once.
   virtual DType gradient_type(const Shape& /*parameter*/) const { return DType::fp32; }
@@ -7899,6 +7931,10 @@ bool is_ignored(std::int64_t label);
 // Weights with which each class adds the same amount to the loss: a class with n of the N rows gets
 // N / (classes * n). A class without rows gets 0.
 std::vector<float> balanced_class_weights(std::span<const std::uint64_t> rows);
+// The same by the labels of all rows; ignored ones do not count. Error train.label: another number
+// than those of classes.
+std::vector<float> balanced_class_weights(std::span<const std::int64_t> labels,
+                                          std::size_t classes);
 
 // Error operator.value: a class without a weight, a weight that is negative or not finite, or all
 // weights 0.
@@ -7987,8 +8023,8 @@ Pieces pieces_of(const Model& model) {
     return {};
 }
 
-// Trains a model by cross entropy, optionally with class weights. The model is called with (tape,
-// inputs) and returns logits. It may have describe(Record&), as a task has, and pieces().
+// Trains a model by cross entropy, optionally with class weights. The model is called as
+// call_model() says and returns logits. It may have describe(Record&), as a task has, and pieces().
 template <class Model>
 class ClassificationTask final : public Task {
  public:
@@ -8008,7 +8044,7 @@ class ClassificationTask final : public Task {
   std::size_t classes() const override { return classes_; }
   Forward forward(Tape& tape, const data::Batch& batch) override {
     check_labels("ClassificationTask", batch, classes_);
-    return loss(tape, model_(tape, tape.constant(batch.inputs)), batch);
+    return loss(tape, call_model(model_, tape, batch), batch);
   }
   Pieces pieces() const override { return pieces_of(model_); }
   Forward finish(Tape& tape, const Var& logits, const data::Batch& batch) override {
@@ -8655,6 +8691,8 @@ namespace SOMA_NAMESPACE::optim {
 struct LossScalerOptions {
   float initial = 65536, smallest = 1, largest = 16777216;  // powers of two, 2^-126 to 2^126
   std::uint32_t growth_interval = 2000;                     // at least 1
+
+  static LossScalerOptions fixed(float scale);
 };
 void fields(FieldVisitor& visitor, LossScalerOptions& options);
 
@@ -13272,6 +13310,35 @@ SOMA_INLINE void IdLists::add(std::span<const std::int32_t> list) {
 
 namespace SOMA_NAMESPACE::data {
 
+SOMA_INLINE const Tensor& Batch::at(std::string_view name) const {
+  for (const Field& field : fields)
+    if (field.name == name) return field.values;
+  std::string names;
+  for (const Field& field : fields) names.append(names.empty() ? "" : ", ").append(field.name);
+  fail(error_id::data_field, "Batch::at", "name", soma::quoted(name),
+       names.empty() ? std::string("a field; this batch has none") : "one of " + names);
+}
+
+SOMA_INLINE void check_fields(std::string_view operation, std::span<const Field> fields,
+                              std::size_t sequences, std::size_t rows) {
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const Field& field = fields[i];
+    if (field.name.empty() || !field.values.defined())
+      fail(error_id::data_field, operation, "field " + std::to_string(i),
+           field.name.empty() ? "without a name" : "without values", "both");
+    for (std::size_t j = 0; j < i; ++j)
+      if (fields[j].name == field.name)
+        fail(error_id::data_field, operation, "fields",
+             "two of the name " + soma::quoted(field.name), "a name for each");
+    const std::size_t wanted = field.by_rows ? rows : sequences;
+    if (field.values.rank() == 0 || field.values.size(0) != wanted)
+      fail(error_id::data_field, operation, "field " + soma::quoted(field.name),
+           field.values.describe(),
+           std::to_string(wanted) + " in the first dimension, one for each " +
+               (field.by_rows ? "row" : "sequence"));
+  }
+}
+
 SOMA_INLINE void BatchSource::describe(Record& record) const { record.set("data.content", hash()); }
 
 }  // namespace SOMA_NAMESPACE::data
@@ -13505,8 +13572,9 @@ SOMA_INLINE std::string_view ProductSite::path() const { return path_.view(); }
 SOMA_INLINE Var linear_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
                           const Var& bias, const LinearSetting& setting, const Var& residual) {
   ProductFormats* known = tape.options().precision;
-  LinearFormats* formats =
-      known == nullptr || !site.defined() ? nullptr : known->formats(site.path(), site.edge());
+  LinearFormats* formats = nullptr;
+  if (known != nullptr && site.defined())
+    formats = known->formats({site.path(), site.edge(), x.value().dtype(), weight.value().dtype()});
   if (formats == nullptr) return linear(tape, x, weight, bias, setting, residual);
   return tape.apply(*formats->product,
                     QuantizedLinearSetting{.activation = setting.activation,
@@ -14353,6 +14421,19 @@ SOMA_INLINE bool is_ignored(std::int64_t label) {
   return label == CrossEntropySetting{}.ignore_index;
 }
 
+SOMA_INLINE std::vector<float> balanced_class_weights(std::span<const std::int64_t> labels,
+                                                      std::size_t classes) {
+  std::vector<std::uint64_t> rows(classes);
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    if (is_ignored(labels[i])) continue;
+    if (labels[i] < 0 || static_cast<std::uint64_t>(labels[i]) >= classes)
+      fail(error_id::train_label, "balanced_class_weights", "label " + std::to_string(i),
+           std::to_string(labels[i]), "0 to below " + std::to_string(classes));
+    ++rows[static_cast<std::size_t>(labels[i])];
+  }
+  return balanced_class_weights(rows);
+}
+
 SOMA_INLINE std::vector<float> balanced_class_weights(std::span<const std::uint64_t> rows) {
   double all = 0;
   for (const std::uint64_t count : rows) all += static_cast<double>(count);
@@ -15155,6 +15236,10 @@ SOMA_INLINE void fields(FieldVisitor& visitor, LossScalerOptions& options) {
   visitor.option("growth_interval", options.growth_interval, NumberRange::at_least(1));
 }
 
+SOMA_INLINE LossScalerOptions LossScalerOptions::fixed(float scale) {
+  return {.initial = scale, .smallest = scale, .largest = scale};
+}
+
 SOMA_INLINE LossScaler::LossScaler(const LossScalerOptions& options)
     : options_(options), scale_(options.initial) {
   check_ranges("LossScaler", options);
@@ -15344,7 +15429,8 @@ SOMA_INLINE void check_operators(const Record& record, Context& context) {
 // soma/data/prefetch.hpp and soma/train/console_progress.hpp.
 
 // ---- soma/data/array_source.hpp
-// ArraySource: batches of the rows of a tensor, with a label or a target for each row.
+// ArraySource: batches from tensors: rows, or sequences of rows, with a label or a target for each,
+// and further tensors by name.
 
 // ---- soma/data/indexed_source.hpp
 // IndexedSource: the common base of sources whose items lie in memory and can be visited in any
@@ -15546,31 +15632,43 @@ class IndexedSource : public BatchSource {
 
 namespace SOMA_NAMESPACE::data {
 
-// A batch's inputs are [sequences, ...]: each row is a sequence of length 1, so batch_tokens and
-// batch_sequences mean the same.
+// The data of an ArraySource.
+struct Columns {
+  Tensor inputs;  // [rows, ...] of any type
+  // Sequences lie one behind the other in the rows; empty: each row is a sequence.
+  std::vector<std::size_t> lengths{};
+  Tensor labels{};              // [sequences, ...] of any type; may lack
+  std::vector<Field> fields{};  // all sequences, or all rows (Field::by_rows)
+};
+
+// Without lengths a batch's inputs are [sequences, ...]: each row is a sequence of length 1, so
+// batch_tokens and batch_sequences mean the same.
 class ArraySource final : public IndexedSource {
  public:
-  // Features [n, ...] and labels [n, ...] of any dtype; labels may be undefined. Only tensors with
-  // gaps are copied: later changes to other elements change the batches. Errors tensor.undefined,
-  // tensor.rank (a scalar), data.labels (not n labels), data.empty, data.batch_size, ragged.shards,
-  // random.index_range.
+  // Only tensors with gaps are copied: later changes to other elements change the batches. Errors
+  // tensor.undefined, tensor.rank (a scalar), data.labels (not one for each sequence), data.offsets
+  // (lengths that are not those of all rows), data.field, data.empty, data.batch_size,
+  // ragged.shards, random.index_range.
+  ArraySource(Context& context, Columns columns, const BatchOptions& options = {});
+  // Rows [n, ...] and labels [n, ...]; labels may be undefined.
   ArraySource(Context& context, const Tensor& features, const Tensor& labels,
               const BatchOptions& options = {});
 
-  const Tensor& features() const { return features_; }
-  const Tensor& labels() const { return labels_; }
+  const Tensor& features() const { return columns_.inputs; }
+  const Tensor& labels() const { return columns_.labels; }
 
  private:
   SOMA_INLINE void add_content(ContentHash& hash) const override;
-  std::size_t length(std::size_t) const override { return 1; }
+  SOMA_INLINE std::size_t length(std::size_t item) const override;
 
   SOMA_INLINE Batch make(std::span<const std::uint32_t> items) const override;
 
-  // The rows with these numbers.
-  Tensor gather(const Tensor& from, std::span<const std::uint32_t> items) const;
+  // The rows with these numbers, or the rows of the sequences with these numbers.
+  Tensor gather(const Tensor& from, std::span<const std::uint32_t> items, bool by_rows) const;
 
   Context& context_;
-  Tensor features_, labels_;
+  Columns columns_;
+  std::vector<std::size_t> begins_{};  // first rows, where sequences have lengths
 };
 
 }  // namespace SOMA_NAMESPACE::data
@@ -15667,12 +15765,15 @@ class Classification;
 struct Value {
   std::string name;   // as options and logs have it: "macro_f1"
   std::string title;  // as a report prints it: "macro F1"
-  double value = 0;
+  double value = 0;   // NaN if the cases do not define it, as the AUC of one class
   bool higher_is_better = true;
 };
 using Values = std::vector<Value>;
 
 const Value* find(const Values& values, std::string_view name);
+
+// Four digits behind the point; "-" if the value is not defined.
+std::string shown(double value);
 
 class Metrics {
  public:
@@ -15712,11 +15813,12 @@ class MultiLabel final : public Metrics {
   SOMA_INLINE void add(std::span<const float> scores, const Tensor& labels) override;
   std::uint64_t cases() const override { return cases_; }
 
-  // F1 of one label; 0 if the label is neither given nor predicted.
+  // F1 of one label; NaN if the label is neither given nor predicted.
   double f1(std::size_t label) const;
-  // F1 over all labels together.
+  // F1 over all labels together; NaN if no label is given or predicted.
   double micro_f1() const;
   // The mean over the labels that are given or predicted somewhere: nothing is known of the others.
+  // NaN if there are none.
   double macro_f1() const;
 
   // micro_f1, macro_f1, and f1_0, f1_1 ... label by label.
@@ -15754,7 +15856,8 @@ class Regression final : public Metrics {
 
   double mse() const;
   double mae() const;
-  // If all targets of an output are equal: 1 if the predictions equal them, else 0.
+  // If all targets of an output are equal: 1 if the predictions equal them, else 0. NaN for fewer
+  // than two cases.
   double r2() const;
 
   SOMA_INLINE Values values() const override;
@@ -15795,7 +15898,7 @@ inline LossReduction reduction_of(const data::Batch& batch) {
 
 }  // namespace detail
 
-// Trains a model by the mean squared error. The model is called with (tape, inputs) and returns
+// Trains a model by the mean squared error. The model is called as call_model() says and returns
 // numbers [sequences, outputs]. Labels of a batch: fp32 [sequences] or [sequences, outputs]. The
 // model may have describe(Record&), as a task has, and pieces(). Metrics: mse, mae, r2.
 template <class Model>
@@ -15807,7 +15910,7 @@ class RegressionTask final : public Task {
 
   const Parameters& parameters() const override { return parameters_; }
   Forward forward(Tape& tape, const data::Batch& batch) override {
-    return finish(tape, model_(tape, tape.constant(batch.inputs)), batch);
+    return finish(tape, call_model(model_, tape, batch), batch);
   }
   Pieces pieces() const override { return pieces_of(model_); }
   Forward finish(Tape& tape, const Var& y, const data::Batch& batch) override {
@@ -15832,7 +15935,7 @@ class RegressionTask final : public Task {
   std::size_t outputs_;
 };
 
-// Trains a model by binary cross entropy for each label. The model is called with (tape, inputs)
+// Trains a model by binary cross entropy for each label. The model is called as call_model() says
 // and returns logits [sequences, labels]. Labels of a batch: fp32 [sequences, labels], 0 or 1. The
 // model may have describe(Record&), as a task has, and pieces(). Metrics: micro_f1, macro_f1, f1_0
 // and so on.
@@ -15845,7 +15948,7 @@ class MultiLabelTask final : public Task {
 
   const Parameters& parameters() const override { return parameters_; }
   Forward forward(Tape& tape, const data::Batch& batch) override {
-    return finish(tape, model_(tape, tape.constant(batch.inputs)), batch);
+    return finish(tape, call_model(model_, tape, batch), batch);
   }
   Pieces pieces() const override { return pieces_of(model_); }
   Forward finish(Tape& tape, const Var& logits, const data::Batch& batch) override {
@@ -15955,6 +16058,9 @@ class CheckpointStore {
   // Loads the newest complete checkpoint; returns false if there is none. Its tensors may be
   // read-only.
   virtual bool load_latest(Context& context, Checkpoint& checkpoint) = 0;
+  // The step of the newest checkpoint; none: the store is empty, or cannot say. A run that does not
+  // resume begins only if there is none: checkpoints of two runs would mix.
+  virtual std::optional<std::uint64_t> newest() const { return std::nullopt; }
 
   // The checkpoint with the best evaluation so far, beside the others: a new one replaces it.
   virtual void save_best(const Checkpoint& checkpoint) = 0;
@@ -16030,7 +16136,7 @@ Interval wilson_interval(std::uint64_t successes, std::uint64_t cases);
 
 // The area under the ROC curve of the scores of negatives and positives: the probability that a
 // positive scores higher than a negative. A tie counts half; so does a NaN score, which has no
-// place in the order. 0.5 if there are no negatives or no positives.
+// place in the order. NaN if there are no negatives or no positives.
 double area_under_curve(std::vector<float> negatives, std::vector<float> positives);
 
 // The number of cases of class `label` that were predicted as class `prediction`.
@@ -16065,18 +16171,19 @@ class Classification final : public Metrics {
   std::vector<Confusion> confusions() const;
   double accuracy() const;
   Interval accuracy_interval() const;
-  // Metrics of one class; 0 for 0 / 0.
+  // Metrics of one class. NaN if the cases do not define them: the precision of a class that is
+  // never predicted, the recall of one that is no case's label, the F1 of one that is neither.
   double precision(std::size_t label) const;
   double recall(std::size_t label) const;
   double f1(std::size_t label) const;
   // The mean over the classes that occur as a label or a prediction: nothing is known of the
-  // others.
+  // others. NaN if there are none.
   double macro_f1() const;
   // The class that was predicted for all cases; not set if there were several classes, or no cases.
   std::optional<std::size_t> only_prediction() const;
   // The share of the most frequent label: the accuracy of guessing it every time.
   double majority_share() const;
-  // For two classes; otherwise 0.5.
+  // For two classes, of which both have cases; otherwise NaN.
   double area_under_curve() const;
 
   // accuracy, macro_f1 and, for two classes, auc.
@@ -16084,9 +16191,9 @@ class Classification final : public Metrics {
   const Classification* classification() const override { return this; }
 
  private:
-  template <class Number>
-  static double ratio(Number a, Number b) {
-    return b == 0 ? 0 : static_cast<double>(a) / static_cast<double>(b);
+  // NaN for 0 / 0.
+  static double ratio(std::uint64_t a, std::uint64_t b) {
+    return static_cast<double>(a) / static_cast<double>(b);
   }
 
   std::size_t classes_;
@@ -16130,6 +16237,7 @@ struct RunInfo {
   std::uint64_t epochs = 0;
   int threads = 1;  // threads of this rank
   int ranks = 1;
+  std::string best_metric = "loss";  // by which evaluations are compared
 };
 
 struct StepInfo {
@@ -16327,6 +16435,9 @@ struct Progress {
     visit("loss_scale_good_steps", loss_scale_good_steps);
   }
 
+  // Forgets the best evaluation, and those that were worse.
+  void forget_best();
+
   void write(Record& record);
   // Errors record.missing, record.type.
   static Progress read(const Record& record);
@@ -16369,6 +16480,9 @@ struct Precision {
   Quantizer reduction{};      // gradients as ranks exchange them
   bool narrow_edges = false;  // the first and last layers read converted operands too
   bool loss_scaling = false;  // dynamic (optim/loss_scaler.hpp)
+  // Layers whose products read stored numbers, beside the edges: paths in the model, in which `*`
+  // stands for any characters ("head", "encoder.*.output").
+  std::vector<std::string> stored{};
 
   friend bool operator==(const Precision&, const Precision&) = default;
 
@@ -16471,6 +16585,21 @@ const Precision& validate(const Precision& precision, std::string_view operation
 
 namespace SOMA_NAMESPACE {
 
+// A product of a model, and what its precision does with it.
+struct PrecisionProduct {
+  enum class Reason {
+    converted,  // operands are read in the formats of the gemm_ roles
+    edge,       // the first or last layer reads stored numbers (Precision::narrow_edges)
+    named,      // a name in Precision::stored
+    plain,      // the precision converts no operand of any product
+  };
+  std::string layer;
+  Reason reason = Reason::plain;
+  std::array<std::string, 3> formats;  // in which x, weight and gradient are read
+  bool stored_fp32 = true;             // x and weight
+};
+std::string_view to_string(PrecisionProduct::Reason reason);
+
 class PrecisionState final : public ProductFormats {
  public:
   // The roles of a product's operands, as precisions and states name them.
@@ -16494,7 +16623,13 @@ class PrecisionState final : public ProductFormats {
   DType activations() const;
 
   // A layer's formats are made on first use.
-  SOMA_INLINE LinearFormats* formats(std::string_view path, bool edge) override;
+  SOMA_INLINE LinearFormats* formats(const ProductPlace& place) override;
+
+  const Precision& precision() const { return precision_; }
+  // Notes products also where the precision converts none, which costs a look-up for each product.
+  void note_products(bool wanted) { notes_ = wanted; }
+  // The products that were multiplied so far, by the names of their layers.
+  std::vector<PrecisionProduct> products() const;
 
   // The role weight_gradients for matrices, else fp32. While a step gathers several backward
   // passes, their sums stay fp32.
@@ -16536,6 +16671,8 @@ class PrecisionState final : public ProductFormats {
       return role == 0 ? formats.x : role == 1 ? formats.weight : formats.gradient;
     }
     bool known = false;  // true: formats are set; a loaded layer waits for its first use
+    PrecisionProduct::Reason reason = PrecisionProduct::Reason::converted;
+    DType x = DType::fp32, weight = DType::fp32;  // as they are stored
     LinearFormats formats{};
     std::array<AmaxHistory, 3> histories;
     Statistics statistics{};
@@ -16548,7 +16685,8 @@ class PrecisionState final : public ProductFormats {
   static std::string name_of(std::string_view path, std::size_t role);
   Layer& add(std::string_view path);
 
-  void set_formats(Layer& layer, std::string_view path, bool edge);
+  void set_formats(Layer& layer, const ProductPlace& place);
+  PrecisionProduct::Reason reason_of(const ProductPlace& place) const;
   void point_to_statistics(Layer& layer);
   template <class Each>
   void for_each_history(const Each& each) {
@@ -16561,12 +16699,22 @@ class PrecisionState final : public ProductFormats {
   Context& context_;
   Precision precision_;
   std::uint64_t seed_;
-  bool plain_ = true, collects_ = false;
+  bool plain_ = true, collects_ = false, notes_ = false;
   bool part_ = false, gathers_ = false;
   bool began_ = false;  // true: all layers of a step are known, or come with a loaded state
   GlobalMaximum maximum_{};
   std::map<std::string, Layer, std::less<>> layers_{};
 };
+
+// The precision in one line, and a line for each product: the formats of its operands, and why.
+std::string to_string(const PrecisionState& state);
+
+// A line for the log after a step, and a warning if something does not work as it was asked for.
+// Both are empty if everything is fp32.
+struct PrecisionEffect {
+  std::string line, warning;
+};
+PrecisionEffect effect_of(const PrecisionState& state);
 
 }  // namespace SOMA_NAMESPACE
 // ---- soma/parallel/gradient_reducer.hpp
@@ -17472,9 +17620,9 @@ class BestWeights {
 
 namespace SOMA_NAMESPACE::data {
 
-// `count` shards from `first` on, with their rows, types and labels: views, nothing is copied.
-// Sequences keep their ordinals in the batch. A part without sequences has tensors without rows.
-// Error ragged.shards.
+// `count` shards from `first` on, with their rows, types, labels and fields: views, nothing is
+// copied. Sequences keep their ordinals in the batch. A part without sequences has tensors without
+// rows. Error ragged.shards.
 Batch part_of(Context& context, const Batch& batch, std::size_t first, std::size_t count);
 
 }  // namespace SOMA_NAMESPACE::data
@@ -17730,7 +17878,10 @@ struct TrainerOptions {
   bool decay_all = false;                // biases and norms as well
   double clip = 1;                       // largest norm of all gradients; 0: any
   std::uint64_t seed = 0;                // for dropout, the order of the data, stochastic rounding
-  Precision precision{};
+  Precision precision = Precision::fp32();
+  // Not set: as the precision says (Precision::loss_scaling), with a scale that begins at 65536.
+  // LossScalerOptions::fixed() is a scale that never changes. Errors as of LossScaler.
+  std::optional<optim::LossScalerOptions> loss_scaling{};
   NonFinite non_finite = NonFinite::stop;
 
   std::uint64_t evaluate_every = 0;  // steps; 0: after each epoch
@@ -17744,9 +17895,13 @@ struct TrainerOptions {
   std::uint64_t patience = 0;
   bool keep_best = false;  // ends with the weights that evaluated best
 
+  // A run that does not resume wants an empty one (checkpoint.step).
   CheckpointStore* checkpoints = nullptr;
   std::uint64_t checkpoint_every = 0;  // steps; 0: at the end and when stopped
   bool resume = false;  // from the newest checkpoint; from the beginning where there is none
+  // A resumed run keeps the warm-up of its checkpoint, whatever the schedule says. For a host whose
+  // warm-up follows from the length of the run: the run may be resumed for longer.
+  bool keep_warmup = false;
   double price_per_hour = 0;
 
   // The communicator of ranks that train together (docs/scaling.md). Their number is a power of
@@ -18092,6 +18247,7 @@ class TrainerBase {
                          Owned<StepGradients>& gradients);
   void make_optimizer();
   Record identity(const data::BatchSource& batches) const;
+  bool validation_decides() const;
   const Parameters& parameters() const;
 
   enum class Stop : std::uint8_t { no, early, interrupted };
@@ -18109,6 +18265,8 @@ class TrainerBase {
   void take_step(const StepSums& sums, const data::BatchSource& batches, std::uint64_t epoch,
                  std::int64_t start, Report& report, const StopFlag* stop);
   StepInfo step(const StepSums& sums);
+  void say_precision();
+  bool scales_loss() const;
   bool evaluates_after(const data::BatchSource& batches, std::uint64_t epoch, bool stepped) const;
   AfterStep after_step(bool stepped, bool cut, const StopFlag* stop);
   void end_run(const data::BatchSource& batches, data::BatchSource* validation, Report& report,
@@ -18126,7 +18284,7 @@ class TrainerBase {
   Checkpoint checkpoint_of(const data::BatchSource& batches);
   void be_patient(const StopFlag* stop);
   void save(const data::BatchSource& batches, const StopFlag* stop);
-  void save_alone(const data::BatchSource& batches, const std::exception& reason) noexcept;
+  void save_alone(const data::BatchSource& batches, const Error& reason) noexcept;
   void resume(data::BatchSource& batches);
   void load(const Checkpoint& checkpoint, data::BatchSource& batches);
 
@@ -18141,12 +18299,14 @@ class TrainerBase {
   optim::Optimizer* optimizer_ = nullptr;
   Owned<StepGradients> own_gradients_{};
   StepGradients* gradients_ = nullptr;
-  bool has_store_ = false;  // rank 0 has one
-  optim::LossScaler scaler_{};
+  bool has_store_ = false;    // rank 0 has one
+  std::string validation_{};  // the validation rows, for checkpoints
+  optim::LossScaler scaler_;
   Progress progress_{};
   BestWeights best_{};
   // The seconds that other ranks have to answer after a stop request.
   double patience_seconds_ = 0;
+  bool precision_is_new_ = true;  // the log has not said what it does
   bool between_steps_ = false;    // true: the parts of a checkpoint belong to the same step
   std::uint64_t saved_at_ = 0;    // step of the newest checkpoint of this call
   std::exception_ptr failure_{};  // thrown by a callback
@@ -39331,6 +39491,9 @@ Record identity_of(const Context& context, const nn::Task& task, const data::Bat
                    const TrainerOptions& options, const optim::Schedule& schedule,
                    const optim::Optimizer& optimizer);
 
+// The rows of a source, without the settings of its batches, as text; "none" without a source.
+std::string content_of(const data::BatchSource* rows);
+
 // The settings that must be the same on all ranks, beside the identity in a checkpoint.
 // `validation` is nullptr if there is no evaluation.
 Record agreement_of(Record identity, const Parameters& parameters,
@@ -39552,49 +39715,98 @@ SOMA_INLINE void IndexedSource::find_bounds(std::vector<std::size_t> lengths) {
 
 namespace SOMA_NAMESPACE::data {
 
+SOMA_INLINE ArraySource::ArraySource(Context& context, Columns columns, const BatchOptions& options)
+    : IndexedSource("ArraySource", context, options),
+      context_(context),
+      columns_(std::move(columns)) {
+  Tensor &inputs = columns_.inputs, &labels = columns_.labels;
+  if (!inputs.defined())
+    fail(error_id::tensor_undefined, "ArraySource", "inputs", "not defined", "a tensor");
+  if (inputs.rank() == 0 || (labels.defined() && labels.rank() == 0))
+    fail(error_id::tensor_rank, "ArraySource", "inputs or labels", "a scalar",
+         "at least one dimension: rows");
+  const std::size_t rows = inputs.size(0);
+  std::size_t end = 0;
+  begins_.reserve(columns_.lengths.size());
+  for (const std::size_t length : columns_.lengths) {
+    begins_.push_back(end);
+    end = checked_add(end, length, "ArraySource");
+  }
+  if (!columns_.lengths.empty() && end != rows)
+    fail(error_id::data_offsets, "ArraySource", "lengths",
+         std::to_string(columns_.lengths.size()) + " that add up to " + std::to_string(end),
+         "the " + std::to_string(rows) + " rows of the inputs");
+  const std::size_t count = columns_.lengths.empty() ? rows : columns_.lengths.size();
+  if (labels.defined() && labels.size(0) != count)
+    fail(error_id::data_labels, "ArraySource", "labels", labels.describe(),
+         "one for each of " + std::to_string(count) +
+             (columns_.lengths.empty() ? " rows" : " sequences"));
+  check_fields("ArraySource", columns_.fields, count, rows);
+  inputs = contiguous(context, inputs);
+  if (labels.defined()) labels = contiguous(context, labels);
+  for (Field& field : columns_.fields) field.values = contiguous(context, field.values);
+  start(count);
+}
+
 SOMA_INLINE ArraySource::ArraySource(Context& context, const Tensor& features, const Tensor& labels,
                                      const BatchOptions& options)
-    : IndexedSource("ArraySource", context, options), context_(context) {
-  if (!features.defined())
-    fail(error_id::tensor_undefined, "ArraySource", "features", "not defined", "a tensor");
-  if (features.rank() == 0 || (labels.defined() && labels.rank() == 0))
-    fail(error_id::tensor_rank, "ArraySource", "features or labels", "a scalar",
-         "at least one dimension: rows");
-  if (labels.defined() && labels.size(0) != features.size(0))
-    fail(error_id::data_labels, "ArraySource", "labels", labels.describe(),
-         "one for each of " + std::to_string(features.size(0)) + " rows");
-  features_ = contiguous(context, features);
-  if (labels.defined()) labels_ = contiguous(context, labels);
-  start(features_.size(0));
+    : ArraySource(context, Columns{.inputs = features, .labels = labels}, options) {}
+
+SOMA_INLINE std::size_t ArraySource::length(std::size_t item) const {
+  return columns_.lengths.empty() ? 1 : columns_.lengths[item];
 }
 
 SOMA_INLINE void ArraySource::add_content(ContentHash& hash) const {
-  for (const Tensor& tensor : {features_, labels_}) {
-    if (!tensor.defined()) continue;
+  const auto add = [&](const Tensor& tensor) {
+    if (!tensor.defined()) return;
     hash.add_text(tensor.describe());
     hash.add_bytes({tensor.raw(), tensor.bytes()});
+  };
+  add(columns_.inputs);
+  add(columns_.labels);
+  if (!columns_.lengths.empty()) hash.add_list(std::span<const std::size_t>(columns_.lengths));
+  for (const Field& field : columns_.fields) {
+    hash.add_text(field.name);
+    hash.add(field.by_rows ? 1 : 0);
+    add(field.values);
   }
 }
 
 SOMA_INLINE Batch ArraySource::make(std::span<const std::uint32_t> items) const {
   Batch batch;
-  batch.inputs = {gather(features_, items),
-                  Sequences::uniform(context_, items.size(), options().shards)};
-  if (labels_.defined()) batch.labels = gather(labels_, items);
+  Sequences sequences;
+  if (columns_.lengths.empty()) {
+    sequences = Sequences::uniform(context_, items.size(), options().shards);
+  } else {
+    std::vector<std::size_t> lengths;
+    lengths.reserve(items.size());
+    for (const std::uint32_t item : items) lengths.push_back(columns_.lengths[item]);
+    sequences = Sequences::from_lengths(context_, lengths, {.shards = options().shards});
+  }
+  batch.inputs = {gather(columns_.inputs, items, true), std::move(sequences)};
+  if (columns_.labels.defined()) batch.labels = gather(columns_.labels, items, false);
+  for (const Field& field : columns_.fields)
+    batch.fields.push_back({field.name, gather(field.values, items, field.by_rows), field.by_rows});
   return batch;
 }
 
-SOMA_INLINE Tensor ArraySource::gather(const Tensor& from,
-                                       std::span<const std::uint32_t> items) const {
-  Shape shape = from.shape();
-  shape = shape.with(0, items.size());
-  const Tensor rows = Tensor::empty(context_, shape, from.dtype());
+SOMA_INLINE Tensor ArraySource::gather(const Tensor& from, std::span<const std::uint32_t> items,
+                                       bool by_rows) const {
+  const bool sequences = by_rows && !columns_.lengths.empty();
+  std::size_t count = items.size();
+  if (sequences) {
+    count = 0;
+    for (const std::uint32_t item : items) count += columns_.lengths[item];
+  }
+  const Tensor rows = Tensor::empty(context_, from.shape().with(0, count), from.dtype());
   if (rows.bytes() == 0) return rows;
   const std::size_t bytes = from.bytes() / from.size(0);
   std::byte* to = rows.mutable_raw();
   for (const std::uint32_t item : items) {
-    std::memcpy(to, from.raw() + item * bytes, bytes);
-    to += bytes;
+    const std::size_t size = sequences ? columns_.lengths[item] * bytes : bytes;
+    const std::size_t begin = sequences ? begins_[item] : item;
+    if (size != 0) std::memcpy(to, from.raw() + begin * bytes, size);
+    to += size;
   }
   return rows;
 }
@@ -39687,6 +39899,25 @@ SOMA_INLINE Batch TokenSource::make(std::span<const std::uint32_t> items) const 
 }
 
 }  // namespace SOMA_NAMESPACE::data
+// ---- soma/base/impl/fixed.ipp
+// The functions of fixed.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE std::string fixed(double value, int digits) {
+  std::array<char, 336> text;  // 309 digits before the point
+  const auto end =
+      std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed, digits)
+          .ptr;
+  return {text.data(), end};
+}
+
+SOMA_INLINE std::string float_text(float value) {
+  std::array<char, 32> text;
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
+}
+
+}  // namespace SOMA_NAMESPACE
 // ---- soma/metrics/impl/metrics.ipp
 // The functions of metrics.hpp.
 
@@ -39696,6 +39927,10 @@ SOMA_INLINE const Value* find(const Values& values, std::string_view name) {
   for (const Value& value : values)
     if (value.name == name) return &value;
   return nullptr;
+}
+
+SOMA_INLINE std::string shown(double value) {
+  return std::isnan(value) ? "-" : soma::fixed(value, 4);
 }
 
 }  // namespace SOMA_NAMESPACE::metrics
@@ -39737,10 +39972,11 @@ SOMA_INLINE double MultiLabel::micro_f1() const {
 SOMA_INLINE double MultiLabel::macro_f1() const {
   double sum = 0, met = 0;
   for (const Counts& counts : counts_) {
+    if (counts.true_labels + counts.predictions == 0) continue;
     sum += counts.f1();
-    met += counts.true_labels + counts.predictions != 0 ? 1 : 0;
+    met += 1;
   }
-  return met == 0 ? 0 : sum / met;
+  return sum / met;
 }
 
 SOMA_INLINE Values MultiLabel::values() const {
@@ -39754,7 +39990,7 @@ SOMA_INLINE Values MultiLabel::values() const {
 
 SOMA_INLINE double MultiLabel::Counts::f1() const {
   const std::uint64_t sum = true_labels + predictions;
-  return sum == 0 ? 0 : 2 * static_cast<double>(hits) / static_cast<double>(sum);
+  return 2 * static_cast<double>(hits) / static_cast<double>(sum);
 }
 
 }  // namespace SOMA_NAMESPACE::metrics
@@ -39784,6 +40020,7 @@ SOMA_INLINE double Regression::mae() const {
 }
 
 SOMA_INLINE double Regression::r2() const {
+  if (cases_ < 2) return std::numeric_limits<double>::quiet_NaN();
   double sum = 0;
   for (const Sums& sums : sums_)
     sum += sums.spread > 0 ? 1 - sums.squared_error / sums.spread : sums.squared_error == 0;
@@ -39918,25 +40155,6 @@ SOMA_INLINE void check_identity(const Record& saved, const Record& current) {
 }
 
 }  // namespace SOMA_NAMESPACE
-// ---- soma/base/impl/fixed.ipp
-// The functions of fixed.hpp.
-
-namespace SOMA_NAMESPACE {
-
-SOMA_INLINE std::string fixed(double value, int digits) {
-  std::array<char, 336> text;  // 309 digits before the point
-  const auto end =
-      std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed, digits)
-          .ptr;
-  return {text.data(), end};
-}
-
-SOMA_INLINE std::string float_text(float value) {
-  std::array<char, 32> text;
-  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
-}
-
-}  // namespace SOMA_NAMESPACE
 // ---- soma/metrics/impl/classification.ipp
 // The functions of classification.hpp.
 
@@ -39954,7 +40172,7 @@ SOMA_INLINE Interval wilson_interval(std::uint64_t successes, std::uint64_t case
 }
 
 SOMA_INLINE double area_under_curve(std::vector<float> negatives, std::vector<float> positives) {
-  if (negatives.empty() || positives.empty()) return 0.5;
+  if (negatives.empty() || positives.empty()) return std::numeric_limits<double>::quiet_NaN();
   const auto pairs = [&] {
     return static_cast<double>(negatives.size()) * static_cast<double>(positives.size());
   };
@@ -40023,7 +40241,9 @@ SOMA_INLINE std::vector<Confusion> Classification::confusions() const {
   return cells;
 }
 
-SOMA_INLINE double Classification::accuracy() const { return ratio(correct_, cases_); }
+SOMA_INLINE double Classification::accuracy() const {
+  return cases_ == 0 ? 0 : ratio(correct_, cases_);
+}
 
 SOMA_INLINE Interval Classification::accuracy_interval() const {
   return wilson_interval(correct_, cases_);
@@ -40044,10 +40264,11 @@ SOMA_INLINE double Classification::f1(std::size_t label) const {
 SOMA_INLINE double Classification::macro_f1() const {
   double sum = 0, met = 0;
   for (std::size_t i = 0; i < classes_; ++i) {
+    if (labels_[i] + predictions_[i] == 0) continue;
     sum += f1(i);
-    met += labels_[i] + predictions_[i] != 0 ? 1 : 0;
+    met += 1;
   }
-  return ratio(sum, met);
+  return sum / met;
 }
 
 SOMA_INLINE std::optional<std::size_t> Classification::only_prediction() const {
@@ -40059,7 +40280,7 @@ SOMA_INLINE std::optional<std::size_t> Classification::only_prediction() const {
 SOMA_INLINE double Classification::majority_share() const {
   std::uint64_t most = 0;
   for (const std::uint64_t cases : labels_) most = (std::max)(most, cases);
-  return ratio(most, cases_);
+  return cases_ == 0 ? 0 : ratio(most, cases_);
 }
 
 SOMA_INLINE double Classification::area_under_curve() const {
@@ -40166,12 +40387,14 @@ SOMA_INLINE std::vector<std::pair<std::string, std::string>> report_lines(const 
     line("accuracy", fixed(report.metrics.accuracy(), 4) + "  (95 %: " + fixed(interval.low, 4) +
                          " to " + fixed(interval.high, 4) + ", " +
                          std::to_string(report.metrics.cases()) + " held out)");
-    line("macro F1", fixed(report.metrics.macro_f1(), 4));
-    if (report.metrics.classes() == 2) line("AUC", fixed(report.metrics.area_under_curve(), 4));
+    line("macro F1", metrics::shown(report.metrics.macro_f1()));
+    if (report.metrics.classes() == 2)
+      line("AUC", metrics::shown(report.metrics.area_under_curve()));
     if (report.metrics.only_prediction())
       line("predictions", detail::one_class_only(report.metrics));
   } else {
-    for (const metrics::Value& value : report.values) line(value.title, fixed(value.value, 4));
+    for (const metrics::Value& value : report.values)
+      line(value.title, metrics::shown(value.value));
   }
   if (!report.best_metric.empty())
     line("weights",
@@ -40215,6 +40438,12 @@ SOMA_INLINE std::string to_string(const Report& report) {
 // The functions of progress.hpp.
 
 namespace SOMA_NAMESPACE::train {
+
+SOMA_INLINE void Progress::forget_best() {
+  has_best = false;
+  best = 0;
+  stale = 0;
+}
 
 SOMA_INLINE void Progress::write(Record& record) {
   visit([&](std::string_view name, const auto& number) { record.set(name, number); });
@@ -40406,6 +40635,7 @@ SOMA_INLINE std::string to_string(const Precision& precision) {
   if (!precision.accumulation.plain()) add("accumulation", to_string(precision.accumulation));
   if (precision.narrow_edges) add("edges", "narrow");
   if (precision.loss_scaling) add("loss", "scaled");
+  for (const std::string& layer : precision.stored) add("stored", layer);
   return text;
 }
 
@@ -40449,6 +40679,9 @@ SOMA_INLINE const Precision& validate(const Precision& precision, std::string_vi
       refuse(role, "rounding", to_string(rounding.mode),
              "nearest_even (others are for weights, moments, reduction and the gemm_ roles)");
   });
+  for (const std::string& layer : precision.stored)
+    if (layer.empty())
+      refuse("stored", "name", "an empty one", "the path of a layer, or a pattern");
   const Accumulation& accumulation = precision.accumulation;
   check_format("accumulation", accumulation.format);
   constexpr std::size_t most = std::size_t{1} << 32;
@@ -40462,6 +40695,21 @@ SOMA_INLINE const Precision& validate(const Precision& precision, std::string_vi
 }  // namespace SOMA_NAMESPACE
 // ---- soma/nn/impl/precision_state.ipp
 // The functions of precision_state.hpp.
+
+namespace SOMA_NAMESPACE::detail {
+
+// True if the pattern names the layer: `*` stands for any characters.
+SOMA_INLINE bool names(std::string_view pattern, std::string_view layer) {
+  const std::size_t star = pattern.find('*');
+  if (star == pattern.npos) return pattern == layer;
+  if (!layer.starts_with(pattern.substr(0, star))) return false;
+  const std::string_view rest = pattern.substr(star + 1);
+  for (std::size_t i = star; i <= layer.size(); ++i)
+    if (names(rest, layer.substr(i))) return true;
+  return false;
+}
+
+}  // namespace SOMA_NAMESPACE::detail
 
 namespace SOMA_NAMESPACE {
 
@@ -40488,13 +40736,33 @@ SOMA_INLINE DType PrecisionState::activations() const {
   return find_dtype(precision_.activations.format);
 }
 
-SOMA_INLINE LinearFormats* PrecisionState::formats(std::string_view path, bool edge) {
+SOMA_INLINE LinearFormats* PrecisionState::formats(const ProductPlace& place) {
+  if (plain_ && !notes_) return nullptr;
+  const auto found = layers_.find(place.layer);
+  Layer& layer = found != layers_.end() ? found->second : add(place.layer);
+  if (!layer.known) set_formats(layer, place);
+  layer.x = place.x;
+  layer.weight = place.weight;
   if (plain_) return nullptr;
-  const auto found = layers_.find(path);
-  Layer& layer = found != layers_.end() ? found->second : add(path);
-  if (!layer.known) set_formats(layer, path, edge);
   layer.formats.product = context_.built_in().quantized_linear;
   return &layer.formats;
+}
+
+SOMA_INLINE std::vector<PrecisionProduct> PrecisionState::products() const {
+  std::vector<PrecisionProduct> result;
+  for (const auto& [path, layer] : layers_) {
+    if (!layer.known) continue;
+    PrecisionProduct product{.layer = path, .reason = layer.reason, .formats = {}};
+    const std::array stored{layer.x, layer.weight, layer.x};
+    for (std::size_t i = 0; i < roles.size(); ++i) {
+      const bool read = layer.reason == PrecisionProduct::Reason::converted &&
+                        quantizer(i).format != formats::fp32;
+      product.formats[i] = read ? to_string(quantizer(i)) : std::string(to_string(stored[i]));
+    }
+    product.stored_fp32 = layer.x == DType::fp32 && layer.weight == DType::fp32;
+    result.push_back(std::move(product));
+  }
+  return result;
 }
 
 SOMA_INLINE DType PrecisionState::gradient_type(const Shape& parameter) const {
@@ -40594,6 +40862,7 @@ SOMA_INLINE void PrecisionState::collect_statistics(bool wanted) {
 SOMA_INLINE auto PrecisionState::statistics() const
     -> std::vector<std::pair<std::string, Statistics>> {
   std::vector<std::pair<std::string, Statistics>> result;
+  if (plain_) return result;
   for (const auto& [path, layer] : layers_) result.emplace_back(path, layer.statistics);
   return result;
 }
@@ -40621,10 +40890,21 @@ SOMA_INLINE auto PrecisionState::add(std::string_view path) -> Layer& {
   return layers_.try_emplace(std::string(path), precision_).first->second;
 }
 
-SOMA_INLINE void PrecisionState::set_formats(Layer& layer, std::string_view path, bool edge) {
+SOMA_INLINE auto PrecisionState::reason_of(const ProductPlace& place) const
+    -> PrecisionProduct::Reason {
+  if (plain_) return PrecisionProduct::Reason::plain;
+  for (const std::string& pattern : precision_.stored)
+    if (detail::names(pattern, place.layer)) return PrecisionProduct::Reason::named;
+  return place.edge && !precision_.narrow_edges ? PrecisionProduct::Reason::edge
+                                                : PrecisionProduct::Reason::converted;
+}
+
+SOMA_INLINE void PrecisionState::set_formats(Layer& layer, const ProductPlace& place) {
+  const std::string_view path = place.layer;
   layer.known = true;
+  layer.reason = reason_of(place);
   LinearFormats& formats = layer.formats;
-  if (!edge || precision_.narrow_edges) {
+  if (layer.reason == PrecisionProduct::Reason::converted) {
     for (std::size_t i = 0; i < roles.size(); ++i) {
       LinearOperand& operand = layer.operand(i);
       operand.quantizer = quantizer(i);
@@ -40642,6 +40922,67 @@ SOMA_INLINE void PrecisionState::set_formats(Layer& layer, std::string_view path
 SOMA_INLINE void PrecisionState::point_to_statistics(Layer& layer) {
   for (std::size_t i = 0; i < roles.size(); ++i)
     layer.operand(i).statistics = collects_ ? &layer.statistics[i] : nullptr;
+}
+
+SOMA_INLINE std::string_view to_string(PrecisionProduct::Reason reason) {
+  switch (reason) {
+    case PrecisionProduct::Reason::converted:
+      return "converted";
+    case PrecisionProduct::Reason::edge:
+      return "edge";
+    case PrecisionProduct::Reason::named:
+      return "named in `stored`";
+    default:
+      return "as stored";
+  }
+}
+
+SOMA_INLINE std::string to_string(const PrecisionState& state) {
+  std::string text = to_string(state.precision());
+  for (const PrecisionProduct& product : state.products()) {
+    text.append("\n  ").append(product.layer).append(": x ").append(product.formats[0]);
+    text.append("; weight ").append(product.formats[1]);
+    text.append("; gradient ").append(product.formats[2]);
+    text.append(" (").append(to_string(product.reason)).append(")");
+  }
+  return text;
+}
+
+SOMA_INLINE PrecisionEffect effect_of(const PrecisionState& state) {
+  const Precision& precision = state.precision();
+  Precision nothing;
+  nothing.name = precision.name;
+  if (precision == nothing) return {};
+  const std::vector<PrecisionProduct> products = state.products();
+  std::size_t converted = 0, edges = 0, named = 0;
+  bool fp32 = true;
+  for (const PrecisionProduct& product : products) {
+    converted += product.reason == PrecisionProduct::Reason::converted ? 1u : 0u;
+    edges += product.reason == PrecisionProduct::Reason::edge ? 1u : 0u;
+    named += product.reason == PrecisionProduct::Reason::named ? 1u : 0u;
+    fp32 = fp32 && product.stored_fp32;
+  }
+  PrecisionEffect effect;
+  const std::string all = std::to_string(products.size()) + " products";
+  effect.line = "precision " + precision.name + ": " + std::to_string(converted) + " of " + all +
+                " read converted operands, " + std::to_string(edges) + " are edges, " +
+                std::to_string(named) + " are named in `stored`";
+  for (const std::string& pattern : precision.stored) {
+    const bool found = std::any_of(
+        products.begin(), products.end(),
+        [&](const PrecisionProduct& product) { return detail::names(pattern, product.layer); });
+    if (!found)
+      effect.warning = "precision " + precision.name + ": no product has the name " +
+                       quoted(pattern) + " of `stored`";
+  }
+  const auto in_fp32 = [](const Quantizer& role) { return role.format == formats::fp32; };
+  if (!products.empty() && converted == 0 && fp32 && in_fp32(precision.weights) &&
+      in_fp32(precision.weight_gradients) && in_fp32(precision.moments))
+    effect.warning = "precision " + precision.name + " has no effect: of " + all + " " +
+                     std::to_string(edges) +
+                     " are edges, none reads converted operands, and all store fp32 "
+                     "(Precision::narrow_edges converts edges)";
+  return effect;
 }
 
 }  // namespace SOMA_NAMESPACE
@@ -41700,6 +42041,10 @@ SOMA_INLINE Batch part_of(Context& context, const Batch& batch, std::size_t firs
   if (batch.labels.defined())
     part.labels = batch.labels.slice(0, whole.sequence_bounds()[first],
                                      whole.sequence_bounds()[first + count]);
+  for (Field& field : part.fields)
+    field.values = field.by_rows ? field.values.slice(0, row, end)
+                                 : field.values.slice(0, whole.sequence_bounds()[first],
+                                                      whole.sequence_bounds()[first + count]);
   part.whole_label_lists = batch.part ? batch.whole_label_lists : batch.label_lists;
   if (batch.label_lists.defined())
     part.label_lists = batch.label_lists.part(context, whole.sequence_bounds()[first],
@@ -42588,7 +42933,7 @@ namespace SOMA_NAMESPACE::train {
 SOMA_INLINE StepInfo TrainerBase::step(const StepSums& sums) {
   constexpr std::uint64_t most_skips = 25;
   const FloatEnvironment environment;
-  const bool scaled = options_.precision.loss_scaling;
+  const bool scaled = scales_loss();
   // If no loss counts, for example because all labels are ignored, loss and gradients are zero;
   // decay and moments of the optimizer continue.
   const double losses = sums.losses == 0 ? 1 : sums.losses;
@@ -42652,7 +42997,8 @@ SOMA_INLINE void TrainerBase::tell_start() {
               .steps = progress_.steps,
               .epochs = options_.epochs,
               .threads = context_.executor().width,
-              .ranks = ranks_->count()};
+              .ranks = ranks_->count(),
+              .best_metric = options_.best_metric};
   for (const Parameter& parameter : gradients_->model_parameters())
     run.parameters += parameter.value().elements();
   for (Callback* callback : callbacks_) callback->on_start(run);
@@ -42666,12 +43012,27 @@ SOMA_INLINE bool TrainerBase::steps_remain() const {
   return progress_.steps == 0 || progress_.step < progress_.steps;
 }
 
+SOMA_INLINE bool TrainerBase::scales_loss() const {
+  return options_.precision.loss_scaling || options_.loss_scaling;
+}
+
+// After the first step of a run all products are known. A stage of a pipeline knows its own only.
+SOMA_INLINE void TrainerBase::say_precision() {
+  if (!std::exchange(precision_is_new_, false)) return;
+  precision_.note_products(false);
+  if (!ranks_->first() || parameters().size() != gradients_->model_parameters().size()) return;
+  const PrecisionEffect effect = effect_of(precision_);
+  if (!effect.line.empty()) context_.log(LogLevel::info, "Trainer: " + effect.line);
+  if (!effect.warning.empty()) context_.log(LogLevel::warning, "Trainer: " + effect.warning);
+}
+
 // The step with these gradients, and its report to the callbacks. `start`: when reading began.
 SOMA_INLINE void TrainerBase::take_step(const StepSums& sums, const data::BatchSource& batches,
                                         std::uint64_t epoch, std::int64_t start, Report& report,
                                         const StopFlag* stop) {
   between_steps_ = false;
   StepInfo info = step(sums);
+  say_precision();
   if (options_.same_graphs) ranks_->compare_graphs();
   progress_.position = batches.position();
   between_steps_ = true;
@@ -42789,11 +43150,11 @@ SOMA_INLINE Report TrainerBase::train(data::BatchSource& batches, data::BatchSou
 
     const std::int64_t step_start = monotonic_nanoseconds();
     if (options_.same_graphs) ranks_->note_graphs();
-    const StepSums sums = gradients_->run(
-        source, {.step = progress_.step,
-                 .first_batch = progress_.batches,
-                 .batches = options_.accumulate,
-                 .loss_scale = options_.precision.loss_scaling ? scaler_.scale() : 1});
+    const StepSums sums =
+        gradients_->run(source, {.step = progress_.step,
+                                 .first_batch = progress_.batches,
+                                 .batches = options_.accumulate,
+                                 .loss_scale = scales_loss() ? scaler_.scale() : 1});
     if (source.cut()) {  // the step was not made
       report.interrupted = true;
       break;
@@ -42836,8 +43197,12 @@ SOMA_INLINE Report TrainerBase::fit(data::BatchSource& batches, data::BatchSourc
 #if SOMA_HAS_EXCEPTIONS
   try {
     return train(batches, validation, stop);
-  } catch (const std::exception& error) {
+  } catch (const Error& error) {
     save_alone(batches, error);
+    ranks_->give_up_after(nullptr, 0);
+    ranks_->abort(error.what());
+    throw;
+  } catch (const std::exception& error) {
     ranks_->give_up_after(nullptr, 0);
     ranks_->abort(error.what());
     throw;
@@ -42929,8 +43294,24 @@ SOMA_INLINE Record identity_of(const Context& context, const nn::Task& task,
   record.set("clip", options.clip);
   record.set("seed", options.seed);
   record.set("precision", to_string(options.precision));
+  if (options.loss_scaling) {
+    record.set("loss_scaling.initial", double{options.loss_scaling->initial});
+    record.set("loss_scaling.smallest", double{options.loss_scaling->smallest});
+    record.set("loss_scaling.largest", double{options.loss_scaling->largest});
+    record.set("loss_scaling.growth_interval",
+               std::uint64_t{options.loss_scaling->growth_interval});
+  }
   optimizer.describe(record);
   return record;
+}
+
+SOMA_INLINE std::string content_of(const data::BatchSource* rows) {
+  if (rows == nullptr) return "none";
+  Record description("validation");
+  rows->describe(description);
+  const RecordValue* content = description.find("data.content");
+  if (content == nullptr) return std::to_string(rows->hash());
+  return content->kind == RecordValue::Kind::text ? content->text : to_text(*content);
 }
 
 SOMA_INLINE Record agreement_of(Record identity, const Parameters& parameters,
@@ -42952,6 +43333,7 @@ SOMA_INLINE Record agreement_of(Record identity, const Parameters& parameters,
   identity.set("keep_best", options.keep_best);
   identity.set("checkpoint_every", options.checkpoint_every);
   identity.set("resume", options.resume);
+  identity.set("keep_warmup", options.keep_warmup);
   identity.set("reduce_bucket_bytes", options.reduce_bucket_bytes);
   identity.set("shard_optimizer", options.shard_optimizer);
   identity.set("same_graphs", options.same_graphs);
@@ -43018,7 +43400,8 @@ SOMA_INLINE TrainerBase::TrainerBase(Context& context, nn::Task& task,
       task_(task),
       options_(options),
       schedule_(schedule_of(task, options)),
-      precision_(context, options.precision, options.seed) {
+      precision_(context, options.precision, options.seed),
+      scaler_(options.loss_scaling.value_or(optim::LossScalerOptions{})) {
   make_parts(context, task, options_, precision_, ranks_, own_gradients_);
   check_options(task, options, ranks_->first());
   ranks_->check(task, options.optimizer);
@@ -43097,6 +43480,7 @@ SOMA_INLINE void TrainerBase::begin(data::BatchSource& batches,
     fail(error_id::train_options, "Trainer::fit", "validation", "no source for evaluations",
          "a source: a plateau schedule needs evaluations");
   schedule_.steps = steps;
+  schedule_.warmup = options_.schedule.warmup;  // an earlier call may have kept a checkpoint's
   schedule_.check();
   progress_ = {};
   progress_.steps = steps;
@@ -43121,8 +43505,16 @@ SOMA_INLINE void TrainerBase::begin(data::BatchSource& batches,
   gradients_->begin(batches);
   has_store_ = ranks_->from_first(options_.checkpoints != nullptr);
   if (has_store_ && ranks_->saves_parts()) ranks_->check_store(options_.checkpoints);
+  if (has_store_ && !options_.resume && ranks_->first())
+    if (const std::optional<std::uint64_t> newest = options_.checkpoints->newest())
+      fail(error_id::checkpoint_step, "Trainer::fit", "checkpoints",
+           "a store whose newest is step " + std::to_string(*newest),
+           "an empty one: set resume, or call CheckpointFolder::clear()");
   best_.begin(options_.checkpoints, has_store_);
+  if (has_store_) validation_ = content_of(validation);
   batches.seek({});
+  precision_is_new_ = true;
+  precision_.note_products(true);
   if (options_.resume) resume(batches);
   saved_at_ = progress_.step;
   // Some sources need a pass over the data for this: an urgent checkpoint cannot wait for it.
@@ -43133,10 +43525,21 @@ SOMA_INLINE void TrainerBase::begin(data::BatchSource& batches,
 // ---- soma/train/impl/checkpoints.ipp
 // Saves a run and resumes a saved one.
 
+namespace SOMA_NAMESPACE::train::detail {
+
+inline constexpr std::string_view validation_key = "validation.content";
+
+}  // namespace SOMA_NAMESPACE::train::detail
+
 namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE Record TrainerBase::identity(const data::BatchSource& batches) const {
   return identity_of(context_, task_, batches, options_, schedule_, *optimizer_);
+}
+
+// True if validation rows decide which weights the run ends with.
+SOMA_INLINE bool TrainerBase::validation_decides() const {
+  return options_.keep_best || options_.patience != 0 || schedule_.decay == optim::Decay::plateau;
 }
 
 // This rank's part of the checkpoint.
@@ -43148,6 +43551,7 @@ SOMA_INLINE Checkpoint TrainerBase::checkpoint_of(const data::BatchSource& batch
   checkpoint.precision =
       precision_.state(parameters().size() != gradients_->model_parameters().size());
   checkpoint.identity = identity(batches);
+  checkpoint.identity.set(detail::validation_key, validation_);
   checkpoint.task = task_.state();
   progress_.loss_scale = scaler_.scale();
   progress_.loss_scale_good_steps = scaler_.good_steps();
@@ -43180,10 +43584,9 @@ SOMA_INLINE void TrainerBase::save(const data::BatchSource& batches, const StopF
 // the whole state, unless ranks share the optimizer's states or have a stage each. The error that
 // ended the run stays the one that is reported.
 SOMA_INLINE void TrainerBase::save_alone(const data::BatchSource& batches,
-                                         const std::exception& reason) noexcept {
-  const auto* known = dynamic_cast<const Error*>(&reason);
-  if (known == nullptr || known->id() != error_id::stopped || !between_steps_ || !has_store_ ||
-      !ranks_->first() || ranks_->saves_parts() || saved_at_ == progress_.step)
+                                         const Error& reason) noexcept {
+  if (reason.id() != error_id::stopped || !between_steps_ || !has_store_ || !ranks_->first() ||
+      ranks_->saves_parts() || saved_at_ == progress_.step)
     return;
   try {
     options_.checkpoints->save(progress_.step, checkpoint_of(batches));
@@ -43202,9 +43605,22 @@ SOMA_INLINE void TrainerBase::resume(data::BatchSource& batches) {
 SOMA_INLINE void TrainerBase::load(const Checkpoint& checkpoint, data::BatchSource& batches) {
   check_operators(checkpoint.progress, context_);
   optimizer_->keep_mapping(checkpoint.identity);
-  check_identity(checkpoint.identity, identity(batches));
-  check_parameters(checkpoint.weights, parameters());
+  if (options_.keep_warmup) {
+    schedule_.warmup = checkpoint.identity.count("schedule.warmup");
+    schedule_.check();
+  }
   Progress loaded = Progress::read(checkpoint.progress);
+  Record own = identity(batches);
+  // Evaluations of other rows cannot be compared: they are an error where they decide weights, and
+  // are forgotten elsewhere.
+  const RecordValue* evaluated = checkpoint.identity.find(detail::validation_key);
+  const bool other_rows = evaluated != nullptr && evaluated->text != validation_;
+  if (evaluated != nullptr)
+    own.set(detail::validation_key,
+            loaded.evaluated_at != 0 && validation_decides() ? validation_ : evaluated->text);
+  check_identity(checkpoint.identity, own);
+  if (other_rows) loaded.forget_best();
+  check_parameters(checkpoint.weights, parameters());
   scaler_.restore(loaded.loss_scale, loaded.loss_scale_good_steps);
   optimizer_->load_state(checkpoint.optimizer);
   precision_.load_state(checkpoint.precision);
@@ -43290,7 +43706,7 @@ SOMA_INLINE void ConsoleProgress::on_evaluation(const EvaluationInfo& info) {
   constexpr std::size_t most = 3;  // beside the loss: a line has to hold them
   if (info.values != nullptr)
     for (std::size_t i = 0; i < info.values->size() && i < most; ++i)
-      stream_ << ", " << (*info.values)[i].title << ' ' << soma::fixed((*info.values)[i].value, 4);
+      stream_ << ", " << (*info.values)[i].title << ' ' << metrics::shown((*info.values)[i].value);
   stream_ << (info.best ? " (best)\n" : "\n");
   if (info.metrics != nullptr && info.metrics->only_prediction())
     stream_ << "  predicts " << detail::one_class_only(*info.metrics) << '\n';
