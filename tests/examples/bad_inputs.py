@@ -146,6 +146,12 @@ for beside, rows in {"dev": [*GOOD, "--dev=../base/rows.tsv"], "made-up reviews"
 usage("too few reviews", [*TRAIN, "--reviews=5"])
 usage("threads", [*TRAIN, "--threads=-2"])
 usage("schedule", [*TRAIN, "--schedule=sawtooth"])
+for schedule, option in [("linear", "--schedule-factor=0.5"), ("constant", "--final-ratio=0.1"),
+                         ("plateau", "--schedule-every=3"), ("step", "--schedule-patience=1"),
+                         ("cosine", "--schedule-threshold=0")]:
+    usage(f"{option} with {schedule}", [*TRAIN, *GOOD, f"--schedule={schedule}", option],
+          f"{option.split('=')[0]} does nothing with --schedule {schedule}")
+usage("factor above one", [*TRAIN, "--schedule=step", "--schedule-factor=2"])
 usage("preset", [*TRAIN, "--preset=huge"])
 usage("math", [*TRAIN, "--math=exact"])
 usage("device", [*TRAIN, "--device=gpu"])

@@ -4,6 +4,7 @@
 """
 
 import argparse
+import json
 import os
 import random
 import shutil
@@ -155,6 +156,17 @@ def check_longer(program, work, checks):
         for epochs in (1, 2):
             code, said = run(schedule, f"--schedule={schedule}", f"--epochs={epochs}", resume=epochs == 2)
             checks.that(code == 0, f"{schedule}, {epochs} epochs: {said}")
+    # The rates that the log has: 1, then half of it after each two steps; none of an evaluation that is worse.
+    code, said = run("step", "--schedule=step", "--schedule-factor=0.5", "--schedule-every=2", "--learning-rate=1",
+                     "--warmup-steps=0", "--max-steps=6", "--clip=1e-9")
+    rates = [event["learning_rate"] for event in map(json.loads, (folder / "step.jsonl").read_text().splitlines())
+             if "learning_rate" in event]
+    checks.that(code == 0 and rates == [1, 1, 0.5, 0.5, 0.25, 0.25], f"rates of a step schedule: {rates}, {said}")
+    code, said = run("plateau", "--schedule=plateau", "--schedule-patience=1", "--schedule-threshold=1",
+                     "--schedule-factor=0.5", "--learning-rate=1e-3", "--warmup-steps=0", "--max-steps=4", "--evaluate-every=1")
+    rates = [event["learning_rate"] for event in map(json.loads, (folder / "plateau.jsonl").read_text().splitlines())
+             if "learning_rate" in event]
+    checks.that(code == 0 and rates[0] == 1e-3 and rates[-1] < 1e-3, f"rates of a plateau: {rates}, {said}")
     code, said = run("whole", "--schedule=constant", "--epochs=2", "--warmup-steps=2")
     checks.that(code == 0, f"a whole run: {said}")
     checks.that(tool.weights_hash(folder / "constant.jsonl") == tool.weights_hash(folder / "whole.jsonl"),

@@ -3,6 +3,7 @@
 #include "bert_classifier/train/row_options.hpp"
 #include "bert_classifier/train/validators.hpp"
 
+#include <soma/optim/schedule.hpp>
 #include <soma/runtime/executor.hpp>
 
 #include <CLI/CLI.hpp>
@@ -179,10 +180,31 @@ void add_options(CLI::App& command, TrainOptions& options) {
   number("--accumulate", options.accumulate, "batches per step", loop_group, some);
   real("--learning-rate", options.learning_rate,
        "default: 1e-4 with --pretrained, 5e-4 for a new model, 0.2 with --model-kind fast", 0, 1e3);
-  command.add_option("--schedule", options.schedule, "schedule of the learning rate")
-      ->check(CLI::IsMember({"constant", "linear", "cosine"}))
+  command
+      .add_option(
+          "--schedule", options.schedule,
+          "schedule of the learning rate: constant; linear or cosine, down to a share; step "
+          "or exponential, by a factor; plateau, by a factor where --metric no longer "
+          "improves")
+      ->check(CLI::IsMember(soma::optim::decay_names))
       ->capture_default_str()
       ->group(loop_group);
+  ScheduleOptions& schedule = options.schedule_options;
+  real("--schedule-factor", schedule.factor,
+       "of step, exponential, plateau: what the rate is multiplied by; default: 0.1", 1e-6, 1);
+  number("--schedule-every", schedule.every,
+         "of step, exponential: the steps after which the factor counts once; default: 1",
+         loop_group, CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40))
+      ->default_str("");
+  number("--schedule-patience", schedule.patience,
+         "of plateau: evaluations without an improvement before the rate falls; default: 2",
+         loop_group, any_count)
+      ->default_str("");
+  real("--schedule-threshold", schedule.threshold,
+       "of plateau: the share of the best by which an evaluation has to be better; default: 1e-4",
+       0, 1);
+  real("--final-ratio", schedule.final_ratio,
+       "of linear, cosine, plateau: the least share of the rate; default: 0", 0, 1);
   number("--warmup-steps", options.warmup_steps,
          "steps in which the learning rate rises; default: 0 with --pretrained, a twentieth of all "
          "steps for a new model, the steps of the checkpoint with --resume",

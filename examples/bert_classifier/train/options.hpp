@@ -50,6 +50,12 @@ struct RankOptions {
   bool has_pipeline() const { return partitions != 1 || microbatches != 1; }
 };
 
+// Each is read by some schedules only; where it is not given, the library's default counts.
+struct ScheduleOptions {
+  std::optional<double> factor, threshold, final_ratio;
+  std::optional<std::uint64_t> every, patience;
+};
+
 struct TrainOptions {
   ComputeOptions compute;
   RankOptions ranks;
@@ -62,6 +68,7 @@ struct TrainOptions {
   std::size_t max_length = 0;  // 0: 128, or fewer if a pretrained model has fewer positions
   double learning_rate = -1;   // below 0: the default of the kind of training
   std::string schedule = "linear";
+  ScheduleOptions schedule_options;
   std::int64_t warmup_steps = -1;  // below 0: the default of the kind of training
   double weight_decay = 0.01, clip = 1;
   bool decay_all = false, no_shuffle = false;

@@ -1,11 +1,42 @@
 #include "bert_classifier/train/trainer_options.hpp"
 
+#include "bert_classifier/arguments.hpp"
 #include "bert_classifier/launch/launch.hpp"
 
 #include <soma/io/precision_json.hpp>
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
+#include <iterator>
+#include <string>
+
+namespace {
+
+// An option that the schedule does not read is a mistake.
+void set_schedule(const TrainOptions& options, soma::optim::Schedule& schedule) {
+  using soma::optim::Decay;
+  const auto& names = soma::optim::decay_names;
+  schedule.decay =
+      static_cast<Decay>(std::find(std::begin(names), std::end(names), options.schedule) - names);
+  const auto read = [&](const char* name, const auto& given, auto& value,
+                        std::initializer_list<Decay> readers) {
+    if (!given) return;
+    if (std::find(readers.begin(), readers.end(), schedule.decay) == readers.end())
+      throw UsageError(std::string(name) + " does nothing with --schedule " + options.schedule);
+    value = *given;
+  };
+  const ScheduleOptions& given = options.schedule_options;
+  read("--schedule-factor", given.factor, schedule.factor,
+       {Decay::step, Decay::exponential, Decay::plateau});
+  read("--schedule-every", given.every, schedule.every, {Decay::step, Decay::exponential});
+  read("--schedule-patience", given.patience, schedule.patience, {Decay::plateau});
+  read("--schedule-threshold", given.threshold, schedule.threshold, {Decay::plateau});
+  read("--final-ratio", given.final_ratio, schedule.final_ratio,
+       {Decay::linear, Decay::cosine, Decay::plateau});
+}
+
+}  // namespace
 
 soma::train::TrainerOptions common_trainer_options(const TrainOptions& options, Launch& launch) {
   soma::train::TrainerOptions result;
@@ -13,9 +44,7 @@ soma::train::TrainerOptions common_trainer_options(const TrainOptions& options, 
   result.batch_size = options.batch_size;
   result.accumulate = options.accumulate;
   if (options.learning_rate >= 0) result.learning_rate = options.learning_rate;
-  result.schedule.decay = options.schedule == "constant" ? soma::optim::Decay::constant
-                          : options.schedule == "cosine" ? soma::optim::Decay::cosine
-                                                         : soma::optim::Decay::linear;
+  set_schedule(options, result.schedule);
   result.schedule.warmup =
       static_cast<std::uint64_t>((std::max)(options.warmup_steps, std::int64_t{0}));
   result.keep_warmup = options.warmup_steps < 0;
