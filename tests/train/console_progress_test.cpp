@@ -60,3 +60,18 @@ TEST_CASE("a model that predicts one class only is told, and what that is worth"
   report.take({.values = metrics.values(), .metrics = metrics});
   CHECK(to_string(report).find("one class only") == std::string::npos);
 }
+
+TEST_CASE("a share of the peak above all of it is not a share", "[unit][trainer]") {
+  const auto line_of = [](double peak) {
+    std::ostringstream stream;
+    ConsoleProgress progress(stream, {.peak_gflops = peak, .steps_between = 2});
+    progress.on_start({.steps = 100});
+    for (std::uint64_t step = 1; step < 3; ++step)
+      progress.on_step({.step = step, .seconds = 0.5, .tokens = 64, .useful_flops = 1e9});
+    return stream.str();
+  };
+  // Some GFLOP in a time that the machine decides.
+  CHECK(line_of(1e30).find("GFLOP/s (0 % of peak)") != std::string::npos);
+  CHECK(line_of(1e-30).find("GFLOP/s (peak not known: the machine was busy)") != std::string::npos);
+  CHECK(line_of(0).find("peak") == std::string::npos);
+}
