@@ -43735,8 +43735,12 @@ SOMA_INLINE std::string ConsoleProgress::line(const StepInfo& step) const {
     text += "  " + short_number(static_cast<double>(tokens_) / seconds_) + " tokens/s";
     const double gflops = flops_ / seconds_ * 1e-9;
     if (gflops > 0) text += "  " + fixed(gflops, 0) + " GFLOP/s";
-    if (gflops > 0 && options_.peak_gflops > 0)
-      text += " (" + fixed(100 * gflops / options_.peak_gflops, 0) + " % of peak)";
+    // The peak was measured once, perhaps while other programs used the cores.
+    const double share = options_.peak_gflops > 0 ? gflops / options_.peak_gflops : 0;
+    if (share > 1)
+      text += " (peak not known: the machine was busy)";
+    else if (share > 0)
+      text += " (" + fixed(100 * share, 0) + " % of peak)";
   }
   if (run_.steps > step.step && seconds_ > 0)
     text += "  " + detail::duration(step.seconds * static_cast<double>(run_.steps - step.step)) +

@@ -316,12 +316,12 @@ TEST_CASE("a run that does not resume wants an empty store", "[unit]") {
   SmallModel small(context);
   data::TokenSource source(context, token_lists(160), batching());
   TrainerOptions options = options_of();
-  options.max_steps = 3;
+  options.max_steps = 4;
   options.checkpoints = &store;
   Trainer(context, small.task, options).fit(source);
   const std::uint64_t bits = bits_of(context, small.task.parameters());
   CHECK(message_of([&] { Trainer(context, small.task, options).fit(source); }) ==
-        "Trainer::fit: checkpoints is a store whose newest is step 3, wanted an empty one: set "
+        "Trainer::fit: checkpoints is a store whose newest is step 4, wanted an empty one: set "
         "resume, or call CheckpointFolder::clear() [checkpoint.step]");
   CHECK(bits_of(context, small.task.parameters()) == bits);  // no step was made
 }

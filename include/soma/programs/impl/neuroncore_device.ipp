@@ -7,6 +7,7 @@
 #include <soma/neuroncore/faults.hpp>
 #include <soma/ops/device.hpp>
 #include <soma/ops/program.hpp>
+#include <soma/ops/run.hpp>
 #include <soma/programs/finite_check.hpp>
 #include <soma/programs/graph/call_graph.hpp>
 #include <soma/programs/graph/executables.hpp>
