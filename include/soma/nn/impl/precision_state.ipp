@@ -296,7 +296,7 @@ SOMA_INLINE PrecisionEffect effect_of(const PrecisionState& state) {
         [&](const PrecisionProduct& product) { return detail::names(pattern, product.layer); });
     if (!found)
       effect.warning = "precision " + precision.name + ": no product has the name " +
-                       quoted(pattern) + " of `stored`";
+                       soma::quoted(pattern) + " of `stored`";
   }
   const auto in_fp32 = [](const Quantizer& role) { return role.format == formats::fp32; };
   if (!products.empty() && converted == 0 && fp32 && in_fp32(precision.weights) &&
