@@ -1,5 +1,5 @@
-// Any bytes as the body of a request, the first choosing its type and the form that the model wants:
-// refused, or texts or pairs, which come back from a body that is made of them.
+// Any bytes as the body of a request, the first choosing its type and the form that the model
+// wants: refused, or texts or pairs, which come back from a body that is made of them.
 
 #include "bert_classifier/serve/bodies.hpp"
 #include "check.hpp"

@@ -41,10 +41,12 @@ struct Verdict {
   std::string id{}, operation{}, argument{};  // of the error it ended in
 };
 inline Verdict refused(const soma::Error& error, const std::string& where) {
-  const std::string& operation = error.operation();
+  // "sbuf.tile at tanh.hpp:31 of layer \"l1\""
+  std::string operation = error.operation();
+  for (const char* behind : {" of layer ", " at "})
+    operation = operation.substr(0, operation.find(behind));
   return {"refused " + std::string(error.id().name) + where, error.what(),
-          std::string(error.id().name), operation.substr(0, operation.find(" of layer ")),
-          error.argument()};
+          std::string(error.id().name), operation, error.argument()};
 }
 
 // The errors in which lives and trainings may end, because documents name them.

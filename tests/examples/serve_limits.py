@@ -140,7 +140,7 @@ def check_slow_reader(server):
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
         client.settimeout(60)
         client.connect(("127.0.0.1", server.port))
-        body = b'{"inputs":[' + b",".join([b'""'] * 2000) + b"]}"
+        body = b'{"inputs":[' + b",".join([b'"a"'] * 2000) + b"]}"
         client.sendall(HEAD.replace(b"text/plain", b"application/json") +
                        b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
         answer, begin = client.recv(65536), time.monotonic()

@@ -10,8 +10,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -186,7 +188,8 @@ void add_options(CLI::App& command, TrainOptions& options) {
           "schedule of the learning rate: constant; linear or cosine, down to a share; step "
           "or exponential, by a factor; plateau, by a factor where --metric no longer "
           "improves")
-      ->check(CLI::IsMember(soma::optim::decay_names))
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(soma::optim::decay_names),
+                                                     std::end(soma::optim::decay_names))))
       ->capture_default_str()
       ->group(loop_group);
   ScheduleOptions& schedule = options.schedule_options;
