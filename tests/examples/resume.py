@@ -162,7 +162,7 @@ def check_longer(program, work, checks):
     rates = [event["learning_rate"] for event in map(json.loads, (folder / "step.jsonl").read_text().splitlines())
              if "learning_rate" in event]
     checks.that(code == 0 and rates == [1, 1, 0.5, 0.5, 0.25, 0.25], f"rates of a step schedule: {rates}, {said}")
-    code, said = run("plateau", "--schedule=plateau", "--schedule-patience=1", "--schedule-threshold=1",
+    code, said = run("plateau", "--schedule=plateau", "--schedule-patience=1", "--schedule-threshold=0.99",
                      "--schedule-factor=0.5", "--learning-rate=1e-3", "--warmup-steps=0", "--max-steps=4", "--evaluate-every=1")
     rates = [event["learning_rate"] for event in map(json.loads, (folder / "plateau.jsonl").read_text().splitlines())
              if "learning_rate" in event]

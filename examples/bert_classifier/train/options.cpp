@@ -197,7 +197,7 @@ void add_options(CLI::App& command, TrainOptions& options) {
        "of step, exponential, plateau: what the rate is multiplied by; default: 0.1", 1e-6, 1);
   number("--schedule-every", schedule.every,
          "of step, exponential: the steps after which the factor counts once; default: 1",
-         loop_group, CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40))
+         loop_group, count_from(1, std::uint64_t{1} << 40))
       ->default_str("");
   number("--schedule-patience", schedule.patience,
          "of plateau: evaluations without an improvement before the rate falls; default: 2",
@@ -205,7 +205,7 @@ void add_options(CLI::App& command, TrainOptions& options) {
       ->default_str("");
   real("--schedule-threshold", schedule.threshold,
        "of plateau: the share of the best by which an evaluation has to be better; default: 1e-4",
-       0, 1);
+       0, 0.999);
   real("--final-ratio", schedule.final_ratio,
        "of linear, cosine, plateau: the least share of the rate; default: 0", 0, 1);
   number("--warmup-steps", options.warmup_steps,
