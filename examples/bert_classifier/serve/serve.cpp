@@ -5,7 +5,6 @@
 #include "bert_classifier/compute.hpp"
 #include "bert_classifier/serve/batcher.hpp"
 #include "bert_classifier/serve/bodies.hpp"
-#include "bert_classifier/serve/gzip.hpp"
 #include "bert_classifier/serve/http.hpp"
 #include "bert_classifier/serve/statistics.hpp"
 #include "bert_classifier/trained_model.hpp"
@@ -148,6 +147,20 @@ bool is_expected(const Service& service, const Request& request) {
   }
 }
 
+// A body as every file of texts is read: gzip is unpacked, UTF-16 and a byte order mark are not part
+// of the text. Errors serve.body, serve.body_size.
+std::string plain_text(const Service& service, std::string_view body) {
+  try {
+    soma::text::ByteSource bytes = soma::text::ByteSource::of_file_bytes("serve", body, "the body");
+    if (bytes.ahead().starts_with("\xEF\xBB\xBF")) bytes.skip(3);
+    std::string text = bytes.rest(service.max_body);
+    if (text.size() <= service.max_body) return text;
+  } catch (const soma::Error& error) {
+    bodies::refuse(error.given(), error.wanted());
+  }
+  refuse_size(service, "more than " + std::to_string(service.max_body));
+}
+
 // The bytes of a body, which count as held until it is answered.
 class Body {
  public:
@@ -157,7 +170,7 @@ class Body {
   Body& operator=(const Body&) = delete;
 
   // Errors serve.body, serve.body_size, serve.busy, serve.timeout.
-  std::string_view read(const Connection& connection, Request& request) {
+  void read(const Connection& connection, Request& request) {
     const bool whole = request.read_body([&](std::string_view bytes) { return add(bytes); });
     using Failure = Connection::Failure;
     const Failure failure = connection.failure();
@@ -170,14 +183,15 @@ class Body {
     if (failure == Failure::end) bodies::refuse(cut, "all of it");
     if (!whole) bodies::refuse("in chunks that cannot be read", "sizes in hex");
     if (busy_) refuse_busy();
-    return text_;
   }
-  // The data of a packed body, in place of the body. Errors as of read(), and of unpack_gzip().
-  std::string_view unpack() {
-    text_ = bodies::unpack_gzip(text_, service_.max_body);
+  // The body as plain_text() reads it, in its place. Errors as of read() and plain_text(); error
+  // serve.body: `packed`, and no gzip.
+  std::string_view plain(bool packed) {
+    if (packed && !text_.starts_with("\x1f\x8b"))
+      bodies::refuse("no gzip data", "whole gzip data, as its Content-Encoding says");
+    if (!soma::text::ByteSource::has_mark(text_)) return text_;
+    text_ = plain_text(service_, text_);
     size_ = text_.size();
-    if (size_ > service_.max_body)
-      refuse_size(service_, "more than " + std::to_string(service_.max_body));
     const std::size_t before = std::exchange(counted_, size_);
     service_.held_bytes -= before;
     if ((service_.held_bytes += size_) > bodies_at_once * service_.max_body) refuse_busy();
@@ -207,23 +221,7 @@ class Body {
   bool busy_ = false;
 };
 
-// A body as every file of texts is read: UTF-16 and a byte order mark are not part of the text.
-// Errors serve.body, serve.body_size.
-std::string plain_text(const Service& service, std::string_view body) {
-  try {
-    soma::text::ByteSource bytes = soma::text::ByteSource::of_file_bytes("serve", body, "the body");
-    if (bytes.ahead().starts_with("\xEF\xBB\xBF")) bytes.skip(3);
-    std::string text = bytes.rest(service.max_body);
-    if (text.size() <= service.max_body) return text;
-  } catch (const soma::Error& error) {
-    bodies::refuse(error.given(), error.wanted());
-  }
-  refuse_size(service, "more than " + std::to_string(service.max_body));
-}
-
 bodies::Texts read_texts(const Service& service, const Kinds& kinds, std::string_view body) {
-  std::string plain;
-  if (soma::text::ByteSource::has_mark(body)) body = plain = plain_text(service, body);
   const std::size_t most = (std::max)(always_texts, service.max_body / text_bytes);
   bodies::Texts texts = bodies::texts(kinds.body, body, service.form, most + 1, kinds.header);
   if (texts.size() > most)
@@ -239,12 +237,11 @@ void predict(Service& service, Connection& connection, Request& request, Respons
   try {
     const Kinds kinds = check_kinds(service, request);
     Body body(service);
-    std::string_view text = body.read(connection, request);
+    body.read(connection, request);
     begin = soma::monotonic_nanoseconds();  // leaves out the time that the client took to send
     if (!service.loaded)
       soma::fail(ErrorId{"serve.loading"}, post, "the model", "being loaded", "one that is loaded");
-    if (kinds.packed) text = body.unpack();
-    const bodies::Texts asked = read_texts(service, kinds, text);
+    const bodies::Texts asked = read_texts(service, kinds, body.plain(kinds.packed));
     response.body() = bodies::answer(
         kinds.answer, service.batcher.predict(asked.texts, asked.pairs), service.labels);
     response.set(field::content_type, std::string(bodies::name_of(kinds.answer)));
