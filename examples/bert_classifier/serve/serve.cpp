@@ -147,8 +147,8 @@ bool is_expected(const Service& service, const Request& request) {
   }
 }
 
-// A body as every file of texts is read: gzip is unpacked, UTF-16 and a byte order mark are not part
-// of the text. Errors serve.body, serve.body_size.
+// A body as every file of texts is read: gzip is unpacked, and neither UTF-16 nor a byte order mark
+// is part of the text. Errors serve.body, serve.body_size.
 std::string plain_text(const Service& service, std::string_view body) {
   try {
     soma::text::ByteSource bytes = soma::text::ByteSource::of_file_bytes("serve", body, "the body");
