@@ -15563,6 +15563,8 @@ std::vector<std::uint32_t> identity_order(std::size_t count);
 // random.index_range (count or epoch of 2^32 or more).
 std::vector<std::uint32_t> shuffled_order(std::size_t count, std::uint64_t seed,
                                           std::uint64_t epoch);
+// The same by other draws, from this one on.
+std::vector<std::uint32_t> shuffled_order(std::size_t count, const Draw& first);
 
 }  // namespace SOMA_NAMESPACE::data
 
@@ -39575,8 +39577,12 @@ SOMA_INLINE std::vector<std::uint32_t> identity_order(std::size_t count) {
 
 SOMA_INLINE std::vector<std::uint32_t> shuffled_order(std::size_t count, std::uint64_t seed,
                                                       std::uint64_t epoch) {
+  return shuffled_order(count, epoch_draw(seed, epoch, "order"));
+}
+
+SOMA_INLINE std::vector<std::uint32_t> shuffled_order(std::size_t count, const Draw& first) {
   std::vector<std::uint32_t> order = identity_order(count);
-  DrawSequence draws(epoch_draw(seed, epoch, "order"));
+  DrawSequence draws(first);
   for (std::size_t i = count; i > 1; --i)
     std::swap(order[i - 1], order[draws.below(static_cast<std::uint32_t>(i))]);
   return order;
@@ -40967,21 +40973,23 @@ SOMA_INLINE PrecisionEffect effect_of(const PrecisionState& state) {
   effect.line = "precision " + precision.name + ": " + std::to_string(converted) + " of " + all +
                 " read converted operands, " + std::to_string(edges) + " are edges, " +
                 std::to_string(named) + " are named in `stored`";
+  const auto warn = [&](const std::string& text) {
+    effect.warning.append(effect.warning.empty() ? "" : "; ").append(text);
+  };
   for (const std::string& pattern : precision.stored) {
     const bool found = std::any_of(
         products.begin(), products.end(),
         [&](const PrecisionProduct& product) { return detail::names(pattern, product.layer); });
     if (!found)
-      effect.warning = "precision " + precision.name + ": no product has the name " +
-                       soma::quoted(pattern) + " of `stored`";
+      warn("precision " + precision.name + ": no product has the name " + soma::quoted(pattern) +
+           " of `stored`");
   }
   const auto in_fp32 = [](const Quantizer& role) { return role.format == formats::fp32; };
   if (!products.empty() && converted == 0 && fp32 && in_fp32(precision.weights) &&
       in_fp32(precision.weight_gradients) && in_fp32(precision.moments))
-    effect.warning = "precision " + precision.name + " has no effect: of " + all + " " +
-                     std::to_string(edges) +
-                     " are edges, none reads converted operands, and all store fp32 "
-                     "(Precision::narrow_edges converts edges)";
+    warn("precision " + precision.name + " has no effect: of " + all + " " + std::to_string(edges) +
+         " are edges, none reads converted operands, and all store fp32 "
+         "(Precision::narrow_edges converts edges)");
   return effect;
 }
 

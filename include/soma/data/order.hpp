@@ -25,6 +25,8 @@ std::vector<std::uint32_t> identity_order(std::size_t count);
 // random.index_range (count or epoch of 2^32 or more).
 std::vector<std::uint32_t> shuffled_order(std::size_t count, std::uint64_t seed,
                                           std::uint64_t epoch);
+// The same by other draws, from this one on.
+std::vector<std::uint32_t> shuffled_order(std::size_t count, const Draw& first);
 
 }  // namespace SOMA_NAMESPACE::data
 

@@ -34,8 +34,12 @@ SOMA_INLINE std::vector<std::uint32_t> identity_order(std::size_t count) {
 
 SOMA_INLINE std::vector<std::uint32_t> shuffled_order(std::size_t count, std::uint64_t seed,
                                                       std::uint64_t epoch) {
+  return shuffled_order(count, epoch_draw(seed, epoch, "order"));
+}
+
+SOMA_INLINE std::vector<std::uint32_t> shuffled_order(std::size_t count, const Draw& first) {
   std::vector<std::uint32_t> order = identity_order(count);
-  DrawSequence draws(epoch_draw(seed, epoch, "order"));
+  DrawSequence draws(first);
   for (std::size_t i = count; i > 1; --i)
     std::swap(order[i - 1], order[draws.below(static_cast<std::uint32_t>(i))]);
   return order;

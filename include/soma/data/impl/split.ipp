@@ -18,16 +18,6 @@
 
 namespace SOMA_NAMESPACE::data::detail {
 
-// Rows in random order.
-SOMA_INLINE std::vector<std::uint32_t> mixed_rows(std::size_t count, std::uint64_t seed,
-                                                  std::string_view site) {
-  std::vector<std::uint32_t> order = identity_order(count);
-  DrawSequence draws(epoch_draw(seed, 0, site));
-  for (std::size_t i = count; i > 1; --i)
-    std::swap(order[i - 1], order[draws.below(static_cast<std::uint32_t>(i))]);
-  return order;
-}
-
 // The rows of each number, in the order in which they come.
 SOMA_INLINE std::vector<std::vector<std::uint32_t>> rows_of_each(
     std::span<const std::int64_t> numbers, std::span<const std::uint32_t> order) {
@@ -39,6 +29,13 @@ SOMA_INLINE std::vector<std::vector<std::uint32_t>> rows_of_each(
     rows[place->second].push_back(row);
   }
   return rows;
+}
+
+SOMA_INLINE void check_share(std::size_t count, double share) {
+  if (!(share > 0 && share < 1) || count < 2)
+    fail(error_id::data_split, "split_rows", "share",
+         std::to_string(share) + " of " + std::to_string(count) + " rows",
+         "a share between 0 and 1, of at least two rows");
 }
 
 SOMA_INLINE void check_split(std::string_view operation, std::size_t count, const SplitBy& by) {
@@ -67,11 +64,8 @@ SOMA_INLINE std::vector<RowSplit> splits_of(std::span<const std::size_t> fold_of
 namespace SOMA_NAMESPACE::data {
 
 SOMA_INLINE RowSplit split_rows(std::size_t count, double share, std::uint64_t seed) {
-  if (!(share > 0 && share < 1) || count < 2)
-    fail(error_id::data_split, "split_rows", "share",
-         std::to_string(share) + " of " + std::to_string(count) + " rows",
-         "a share between 0 and 1, of at least two rows");
-  const std::vector<std::uint32_t> order = detail::mixed_rows(count, seed, "split");
+  detail::check_share(count, share);
+  const std::vector<std::uint32_t> order = shuffled_order(count, epoch_draw(seed, 0, "split"));
   const auto wanted = static_cast<std::size_t>(std::nearbyint(share * static_cast<double>(count)));
   const std::size_t validation = std::clamp(wanted, std::size_t{1}, count - 1);
   RowSplit split;
@@ -87,11 +81,8 @@ SOMA_INLINE RowSplit split_rows(std::size_t count, double share, std::uint64_t s
                                 const SplitBy& by) {
   detail::check_split("split_rows", count, by);
   if (by.labels.empty() && by.groups.empty()) return split_rows(count, share, seed);
-  if (!(share > 0 && share < 1) || count < 2)
-    fail(error_id::data_split, "split_rows", "share",
-         std::to_string(share) + " of " + std::to_string(count) + " rows",
-         "a share between 0 and 1, of at least two rows");
-  const std::vector<std::uint32_t> order = detail::mixed_rows(count, seed, "split");
+  detail::check_share(count, share);
+  const std::vector<std::uint32_t> order = shuffled_order(count, epoch_draw(seed, 0, "split"));
   std::vector<bool> chosen(count);
   std::size_t size = 0;
   const auto choose = [&](std::span<const std::uint32_t> rows) {
@@ -129,7 +120,7 @@ SOMA_INLINE RowSplit split_rows(std::size_t count, double share, std::uint64_t s
 SOMA_INLINE std::vector<RowSplit> split_folds(std::size_t count, std::size_t folds,
                                               std::uint64_t seed, const SplitBy& by) {
   detail::check_split("split_folds", count, by);
-  const std::vector<std::uint32_t> order = detail::mixed_rows(count, seed, "folds");
+  const std::vector<std::uint32_t> order = shuffled_order(count, epoch_draw(seed, 0, "folds"));
   std::vector<std::vector<std::uint32_t>> parts;
   if (!by.groups.empty())
     parts = detail::rows_of_each(by.groups, order);

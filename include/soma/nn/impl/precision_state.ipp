@@ -290,21 +290,23 @@ SOMA_INLINE PrecisionEffect effect_of(const PrecisionState& state) {
   effect.line = "precision " + precision.name + ": " + std::to_string(converted) + " of " + all +
                 " read converted operands, " + std::to_string(edges) + " are edges, " +
                 std::to_string(named) + " are named in `stored`";
+  const auto warn = [&](const std::string& text) {
+    effect.warning.append(effect.warning.empty() ? "" : "; ").append(text);
+  };
   for (const std::string& pattern : precision.stored) {
     const bool found = std::any_of(
         products.begin(), products.end(),
         [&](const PrecisionProduct& product) { return detail::names(pattern, product.layer); });
     if (!found)
-      effect.warning = "precision " + precision.name + ": no product has the name " +
-                       soma::quoted(pattern) + " of `stored`";
+      warn("precision " + precision.name + ": no product has the name " + soma::quoted(pattern) +
+           " of `stored`");
   }
   const auto in_fp32 = [](const Quantizer& role) { return role.format == formats::fp32; };
   if (!products.empty() && converted == 0 && fp32 && in_fp32(precision.weights) &&
       in_fp32(precision.weight_gradients) && in_fp32(precision.moments))
-    effect.warning = "precision " + precision.name + " has no effect: of " + all + " " +
-                     std::to_string(edges) +
-                     " are edges, none reads converted operands, and all store fp32 "
-                     "(Precision::narrow_edges converts edges)";
+    warn("precision " + precision.name + " has no effect: of " + all + " " + std::to_string(edges) +
+         " are edges, none reads converted operands, and all store fp32 "
+         "(Precision::narrow_edges converts edges)");
   return effect;
 }
 

@@ -28,7 +28,7 @@ class LabelIndex {
 
   // The index of the class; not set if there is none.
   std::optional<std::size_t> find(const std::string& label) const;
-  // What messages wanted instead of a label that find() has not found.
+  // Words for a message about a label that find() has not found: the labels that were wanted.
   std::string wanted_for(const std::string& label) const;
 
  private:
