@@ -1,7 +1,7 @@
 // The runtime's own costs: a fork-join over the default pool, with workers that wait for it or
-// sleep, and the draws.
+// sleep, the draws, and the answer of a small net to one row.
 //
-//   build/release/bin/soma_bench --benchmark_filter='fork_join|draw' --benchmark_repetitions=7
+//   build/release/bin/soma_bench --benchmark_filter='fork_join|draw|answer' --benchmark_repetitions=7
 
 #include <soma/runtime/clock.hpp>
 #include <soma/soma.hpp>
@@ -48,5 +48,19 @@ void draw(benchmark::State& state) {
 }
 BENCHMARK_TEMPLATE(draw, soma::fill_uniform)->Name("draw/uniform")->UseRealTime();
 BENCHMARK_TEMPLATE(draw, soma::fill_normal)->Name("draw/normal")->UseRealTime();
+
+// A policy net as a game asks it: one state in, four values out.
+void answer(benchmark::State& state) {
+  auto context = soma::make_context({.threads = 1});
+  const std::size_t sizes[] = {8, 64, 64, 4};
+  const soma::models::Mlp net({context, 1}, sizes);
+  const soma::Tensor x = soma::Tensor::zeros(context, {1, 8});
+  soma::Tape tape(context, {.record = false, .training = false});
+  for (auto _ : state) {
+    tape.reset(0);
+    benchmark::DoNotOptimize(net(tape, tape.constant(x)).value().span<float>()[0]);
+  }
+}
+BENCHMARK(answer)->Name("answer/mlp")->UseRealTime();
 
 }  // namespace

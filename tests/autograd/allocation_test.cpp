@@ -175,3 +175,22 @@ TEST_CASE("images, other optimizers and watched numbers ask for no memory either
   for (std::uint32_t i = 2; i < 30; ++i) step(i, 1 + i * 7 % 20);
   CHECK(Asked{soma_test::new_calls(), context.memory_use().allocations} == before);
 }
+
+TEST_CASE("an answer of a net asks for no memory", "[unit][allocation]") {
+  auto context = make_context({.threads = 1});
+  const std::size_t sizes[] = {8, 64, 64, 4};
+  const models::Mlp net({context, 1}, sizes);
+  Tape tape(context, {.record = false, .training = false});
+  const Tensor x = Tensor::zeros(context, {1, 8});
+  float sum = 0;
+  const auto answer = [&](int number) {
+    tape.reset(0);
+    x.mutable_span<float>()[0] = static_cast<float>(number);
+    sum += net(tape, tape.constant(x)).value().span<float>()[0];
+  };
+  answer(0);
+  const Asked before{soma_test::new_calls(), context.memory_use().allocations};
+  for (int i = 1; i < 50; ++i) answer(i);
+  CHECK(Asked{soma_test::new_calls(), context.memory_use().allocations} == before);
+  CHECK(sum != 0);
+}
