@@ -1,7 +1,7 @@
 // The runtime's own costs: a fork-join over the default pool, with workers that wait for it or
 // sleep, the draws, and the answer of a small net to one row.
 //
-//   build/release/bin/soma_bench --benchmark_filter='fork_join|draw|answer' --benchmark_repetitions=7
+//   build/release/bin/soma_bench --benchmark_filter='fork_join|draw|answer'
 
 #include <soma/runtime/clock.hpp>
 #include <soma/soma.hpp>

@@ -43,7 +43,7 @@ home::Pictures made_pictures(std::size_t count, std::uint64_t seed) {
   return {made.images, {made.labels.begin(), made.labels.end()}, digits::side};
 }
 
-// Whether somebody earns much, by three categories and two numbers, with noise.
+// People who earn much or little, by three categories and two numbers, with noise.
 std::string made_table(std::size_t count) {
   std::string csv = "work,age,school,hours,town,income\n";
   DrawSequence draws({.seed = 5, .stream = stream_id("home", "table")});
