@@ -106,7 +106,7 @@ TEST_CASE("settings list every member", "[unit]") {
   check_all_listed<BatchNormSetting>("batch norm");
   check_all_listed<ClampSetting>("clamp");
   check_all_listed<CosineLossSetting>("cosine loss");
-  check_all_listed<GatherSetting>("gather");
+  check_all_listed<DimensionSetting>("gather");
   check_all_listed<LeakySetting>("leaky");
   check_all_listed<PadSetting>("pad");
   check_all_listed<PowerSetting>("power");

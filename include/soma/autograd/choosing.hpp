@@ -68,6 +68,31 @@ Extremes min(Tape& tape, const Var& x, std::size_t dimension);
 // The index of the largest element along a dimension, int64: a constant.
 Var argmax(Tape& tape, const Var& x, std::size_t dimension);
 
+// All elements along a dimension in rising (or falling) order, as top_k() gives them.
+Extremes sort(Tape& tape, const Var& x, std::size_t dimension, bool descending = false);
+// Their indices alone, int64: a constant.
+Var argsort(Tape& tape, const Var& x, std::size_t dimension, bool descending = false);
+
+// x with values added where an index of x's rank (int32 or int64) says, as torch.scatter_add: along
+// `dimension`, in ascending order. Along the rows of a batch the result has no batch: of a part of
+// a batch it has the sums of that part. Error operator.value: an index outside of the dimension.
+Var scatter_add(Tape& tape, const Var& x, std::size_t dimension, const Var& index,
+                const Var& values);
+// Sums of the elements up to each along a dimension, computed in double. Along the rows of a batch
+// as scatter_add().
+Var cumsum(Tape& tape, const Var& x, std::size_t dimension);
+
+// Class ids (int32 or int64) [...] to fp32 [..., classes]: 1 for the own class, else 0. A constant.
+// Error operator.value: an id that is no class.
+Var one_hot(Tape& tape, const Var& ids, std::size_t classes);
+// `count` columns of each row of weights [..., C], int64 [..., count], drawn with probabilities in
+// proportion to the weights: with replacement, or each at most once. A constant. Draws depend on
+// the tape's seed and step, `stream`, and the row's place in its batch, as those of dropout().
+// Errors operator.value: a weight that is not finite or below 0, a row with fewer weights above 0
+// than are drawn.
+Var multinomial(Tape& tape, const Var& weights, std::size_t count, std::uint32_t stream,
+                bool replacement = false);
+
 // ---- arranging
 
 // The number of elements with the padding value before and behind a dimension.
@@ -85,6 +110,17 @@ Var stack(Tape& tape, std::initializer_list<Var> parts, std::size_t dimension = 
 Var softmax(Tape& tape, const Var& x, std::size_t dimension);
 Var log_softmax(Tape& tape, const Var& x, std::size_t dimension);
 
+// ---- rows as vectors
+
+// x over its Euclidean norm along a dimension, or over epsilon where the norm is smaller.
+Var normalise(Tape& tape, const Var& x, std::size_t dimension, float epsilon = 1e-12f);
+// The sum of products of a and b, both normalised, along a dimension, which disappears.
+Var cosine_similarity(Tape& tape, const Var& a, const Var& b, std::size_t dimension,
+                      float epsilon = 1e-8f);
+// The first half of x along a dimension, times the sigmoid of the second half. Error tensor.shape:
+// an odd size.
+Var glu(Tape& tape, const Var& x, std::size_t dimension);
+
 // ---- images [N, C, H, W]
 
 // The mean of each window; adaptive_average_pool2d: windows that cover the image evenly.
@@ -94,6 +130,10 @@ Var adaptive_average_pool2d(Tape& tape, const Var& x, std::size_t height, std::s
 // H' = (H - 1) stride - 2 pad + kernel + extra.
 Var conv_transpose2d(Tape& tape, const Var& x, const Var& weight, const Var& bias = {},
                      const TransposedSetting& setting = {});
+// Images in another size. Error operator.value: a size of 0.
+Var resize(Tape& tape, const Var& x, const ResizeSetting& setting);
+// [N, C factor^2, H, W] to [N, C, H factor, W factor], as torch.pixel_shuffle. Error tensor.shape.
+Var pixel_shuffle(Tape& tape, const Var& x, std::size_t factor);
 
 }  // namespace SOMA_NAMESPACE
 

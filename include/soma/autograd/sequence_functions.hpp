@@ -28,6 +28,11 @@ struct LstmResult {
 LstmResult lstm(Tape& tape, const Var& x, const Var& weight, const Var& bias = {},
                 const Var& state = {}, const Var& cell = {}, const RecurrentSetting& setting = {});
 
+// [rows, C] whose rows form sequences to [sequences, C]: the mean of each sequence's rows, or the
+// largest element of each column. Rows of padding do not count.
+Var sequence_mean(Tape& tape, const Var& x);
+Var sequence_max(Tape& tape, const Var& x);
+
 // x [rows, C] whose rows form sequences, or [..., T, C].
 Var rotary(Tape& tape, const Var& x, const RotarySetting& setting);
 

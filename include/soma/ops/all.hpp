@@ -6,8 +6,10 @@
 #include <soma/ops/built_in.hpp>
 
 #include <soma/ops/attention/attention.hpp>
+#include <soma/ops/choose/cumsum.hpp>
 #include <soma/ops/choose/gather.hpp>
 #include <soma/ops/choose/pad.hpp>
+#include <soma/ops/choose/scatter_add.hpp>
 #include <soma/ops/choose/top_k.hpp>
 #include <soma/ops/choose/where.hpp>
 #include <soma/ops/element/binary.hpp>
@@ -18,6 +20,7 @@
 #include <soma/ops/image/convolution.hpp>
 #include <soma/ops/image/convolution_transpose.hpp>
 #include <soma/ops/image/max_pool.hpp>
+#include <soma/ops/image/resize.hpp>
 #include <soma/ops/loss/cosine.hpp>
 #include <soma/ops/loss/cross_entropy.hpp>
 #include <soma/ops/loss/element_loss.hpp>
@@ -39,6 +42,7 @@
 #include <soma/ops/sequence/gru.hpp>
 #include <soma/ops/sequence/lstm.hpp>
 #include <soma/ops/sequence/rotary.hpp>
+#include <soma/ops/sequence/sequence_pool.hpp>
 #include <soma/ops/views/cast.hpp>
 #include <soma/ops/views/views.hpp>
 
@@ -110,7 +114,11 @@ constexpr auto list_operators(std::index_sequence<unary...>, std::index_sequence
                     &ops::nll_loss,
                     &ops::cosine_loss,
                     &ops::rms_step,
-                    &ops::adafactor_step};
+                    &ops::adafactor_step,
+                    &ops::cumsum,
+                    &ops::resize,
+                    &ops::scatter_add,
+                    &ops::sequence_pool};
 }
 inline constexpr auto operator_list = list_operators(std::make_index_sequence<unary_count>(),
                                                      std::make_index_sequence<binary_count>());
@@ -161,6 +169,10 @@ constexpr BuiltInOperators make_built_in(std::index_sequence<unary...>,
           .cosine_loss = &ops::cosine_loss,
           .rms_step = &ops::rms_step,
           .adafactor_step = &ops::adafactor_step,
+          .cumsum = &ops::cumsum,
+          .resize = &ops::resize,
+          .scatter_add = &ops::scatter_add,
+          .sequence_pool = &ops::sequence_pool,
           .clamp = &ops::parametric<Clamp>,
           .power = &ops::parametric<Power>,
           .leaky_relu = &ops::parametric<Leaky>,

@@ -37,11 +37,11 @@ struct BuiltInOperators {
   const Operator* unary[unary_count];
   const Operator* binary[binary_count];
   const Operator *attention, *cast, *concatenate, *convolution, *cross_entropy, *dropout,
-    *element_loss, *embedding, *linear, *matmul, *max_pool, *norm, *quantize, *quantized_linear,
-    *reduce, *reshape, *sequence_first, *slice, *softmax, *transpose, *gru, *lstm, *rotary,
-    *sgd_step, *adam_step, *lamb_step, *gather, *pad, *top_k, *where, *average_pool,
-    *convolution_transpose, *batch_norm, *nll_loss, *cosine_loss, *rms_step, *adafactor_step,
-    *clamp, *power, *leaky_relu;
+      *element_loss, *embedding, *linear, *matmul, *max_pool, *norm, *quantize, *quantized_linear,
+      *reduce, *reshape, *sequence_first, *slice, *softmax, *transpose, *gru, *lstm, *rotary,
+      *sgd_step, *adam_step, *lamb_step, *gather, *pad, *top_k, *where, *average_pool,
+      *convolution_transpose, *batch_norm, *nll_loss, *cosine_loss, *rms_step, *adafactor_step,
+      *cumsum, *resize, *scatter_add, *sequence_pool, *clamp, *power, *leaky_relu;
   std::span<const Operator* const> (*all)();  // these, and those that their gradients use
 
   // Further functions of a tape: adding gradients in the order in which they come; all rows of a
@@ -75,8 +75,8 @@ namespace ops {
 extern const Operator attention, cast, concatenate, convolution, cross_entropy, dropout,
     element_loss, embedding, linear, matmul, max_pool, norm, quantize, quantized_linear, reduce,
     reshape, sequence_first, slice, softmax, transpose, gru, lstm, rotary, sgd_step, adam_step,
-    lamb_step, gather, pad, top_k, where, average_pool, convolution_transpose, batch_norm,
-    nll_loss, cosine_loss, rms_step, adafactor_step;
+    lamb_step, gather, pad, top_k, where, average_pool, convolution_transpose, batch_norm, nll_loss,
+    cosine_loss, rms_step, adafactor_step, cumsum, resize, scatter_add, sequence_pool;
 }  // namespace ops
 
 struct BuiltInOperators {
@@ -117,6 +117,10 @@ struct BuiltInOperators {
   static constexpr const Operator* cosine_loss = &ops::cosine_loss;
   static constexpr const Operator* rms_step = &ops::rms_step;
   static constexpr const Operator* adafactor_step = &ops::adafactor_step;
+  static constexpr const Operator* cumsum = &ops::cumsum;
+  static constexpr const Operator* resize = &ops::resize;
+  static constexpr const Operator* scatter_add = &ops::scatter_add;
+  static constexpr const Operator* sequence_pool = &ops::sequence_pool;
   static constexpr const Operator* clamp = &ops::Parametric<detail::Clamp>::record;
   static constexpr const Operator* power = &ops::Parametric<detail::Power>::record;
   static constexpr const Operator* leaky_relu = &ops::Parametric<detail::Leaky>::record;

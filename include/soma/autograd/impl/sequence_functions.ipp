@@ -26,6 +26,14 @@ SOMA_INLINE LstmResult lstm(Tape& tape, const Var& x, const Var& weight, const V
   return {outputs[0], outputs[1], outputs[2]};
 }
 
+SOMA_INLINE Var sequence_mean(Tape& tape, const Var& x) {
+  return tape.apply(*tape.operators().sequence_pool, SequencePoolSetting{}, {x});
+}
+
+SOMA_INLINE Var sequence_max(Tape& tape, const Var& x) {
+  return tape.apply(*tape.operators().sequence_pool, SequencePoolSetting{.largest = true}, {x});
+}
+
 SOMA_INLINE Var rotary(Tape& tape, const Var& x, const RotarySetting& setting) {
   return tape.apply(*tape.operators().rotary, setting, {x});
 }

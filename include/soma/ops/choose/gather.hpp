@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,7 +22,7 @@ namespace SOMA_NAMESPACE {
 namespace detail {
 
 inline void gather_shape(const ShapeCall& call) {
-  const std::size_t dimension = call.attributes.as<GatherSetting>().dimension;
+  const std::size_t dimension = call.attributes.as<DimensionSetting>().dimension;
   const Tensor &x = call.inputs[0], &index = call.inputs[1];
   check_floating("gather", "x", x);
   check_index_type("gather", "index", index);
@@ -44,11 +45,11 @@ inline Tensor gather_reach(const Tensor& x, const Shape& index, std::size_t dime
 }
 
 // Error operator.value.
-inline void check_gather_index(const Tensor& index, std::size_t size) {
+inline void check_index_within(std::string_view operation, const Tensor& index, std::size_t size) {
   for (std::size_t i = 0; i < index.elements(); ++i)
     if (const std::int64_t at = index_at(index, i);
         at < 0 || static_cast<std::uint64_t>(at) >= size)
-      fail(error_id::operator_value, "gather", "index[" + std::to_string(i) + "]",
+      fail(error_id::operator_value, operation, "index[" + std::to_string(i) + "]",
            std::to_string(at), "0 to " + std::to_string(size) + " - 1");
 }
 
@@ -70,9 +71,9 @@ void for_gathered(Context& context, const Along& x, const Along& y, const Tensor
 }
 
 inline void gather_host(const OperatorCall& call) {
-  const std::size_t dimension = call.attributes.as<GatherSetting>().dimension;
+  const std::size_t dimension = call.attributes.as<DimensionSetting>().dimension;
   const Tensor index = contiguous(call.context, call.inputs[1]);
-  check_gather_index(index, call.inputs[0].size(dimension));
+  check_index_within("gather", index, call.inputs[0].size(dimension));
   if (index.elements() == 0) return;
   const Tensor x = contiguous(call.context, gather_reach(call.inputs[0], index.shape(), dimension));
   with_element_width(x.dtype(), [&](auto width) {
@@ -87,7 +88,7 @@ inline void gather_host(const OperatorCall& call) {
 // An element that was picked several times gets the sum of these gradients, in fp32, in their order
 // along the dimension.
 inline void gather_gradient(const GradientCall& call) {
-  const std::size_t dimension = call.attributes.as<GatherSetting>().dimension;
+  const std::size_t dimension = call.attributes.as<DimensionSetting>().dimension;
   const Tensor index = contiguous(call.context, call.inputs[1]);
   const Tensor dx = Tensor::zeros(call.context, call.inputs[0].shape());
   if (index.elements() != 0) {
@@ -108,7 +109,7 @@ inline void gather_gradient(const GradientCall& call) {
 // The elements of a whole row stay in it; elements that are chosen among rows have the batch of
 // their index.
 inline void gather_batch(const BatchCall& call) {
-  const std::size_t dimension = call.attributes.as<GatherSetting>().dimension;
+  const std::size_t dimension = call.attributes.as<DimensionSetting>().dimension;
   const Sequences& batch = call.batches[0];
   if (batch.defined() && batch.place().dimension != dimension)
     call.results[0] = batch_of_same_dimension(batch, call.inputs[0], call.outputs[0]);

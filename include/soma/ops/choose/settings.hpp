@@ -1,5 +1,5 @@
 #pragma once
-// The settings of gather, pad and top_k.
+// The settings of operators that choose elements along a dimension: gather, top_k, pad and others.
 
 #include <soma/ops/fields.hpp>
 
@@ -7,10 +7,11 @@
 
 namespace SOMA_NAMESPACE {
 
-struct GatherSetting {
+// Of gather, scatter_add and cumsum.
+struct DimensionSetting {
   std::size_t dimension = 0;
 };
-void fields(FieldVisitor& visitor, GatherSetting& setting);
+void fields(FieldVisitor& visitor, DimensionSetting& setting);
 
 struct TopKSetting {
   std::size_t dimension = 0, k = 1;

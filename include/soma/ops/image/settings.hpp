@@ -1,5 +1,5 @@
 #pragma once
-// The settings of average_pool and convolution_transpose.
+// The settings of average_pool, convolution_transpose and resize.
 
 #include <soma/ops/settings.hpp>
 
@@ -22,6 +22,14 @@ struct TransposedSetting {
   std::size_t extra_height = 0, extra_width = 0;  // rows and columns behind the result's last
 };
 void fields(FieldVisitor& visitor, TransposedSetting& setting);
+
+struct ResizeSetting {
+  std::size_t height = 0, width = 0;  // of the result
+  bool bilinear = false;              // false: the nearest pixel
+  // Bilinear: true: the centres of the corner pixels stay where they are; false: the edges do.
+  bool align_corners = false;
+};
+void fields(FieldVisitor& visitor, ResizeSetting& setting);
 
 }  // namespace SOMA_NAMESPACE
 

@@ -28,4 +28,11 @@ inline void fields(FieldVisitor& visitor, RotarySetting& setting) {
   visitor.key("first_position", setting.first_position);
 }
 
+struct SequencePoolSetting {
+  bool largest = false;  // false: the mean of the rows; true: the largest element of each column
+};
+inline void fields(FieldVisitor& visitor, SequencePoolSetting& setting) {
+  visitor.key("largest", setting.largest);
+}
+
 }  // namespace SOMA_NAMESPACE

@@ -1,8 +1,10 @@
 #pragma once
 // Samples of the operators that choose elements, and their formulas in double.
 
+#include <soma/ops/choose/cumsum.hpp>
 #include <soma/ops/choose/gather.hpp>
 #include <soma/ops/choose/pad.hpp>
+#include <soma/ops/choose/scatter_add.hpp>
 #include <soma/ops/choose/top_k.hpp>
 #include <soma/ops/choose/where.hpp>
 #include <soma/ops/samples.hpp>
@@ -22,7 +24,7 @@ inline OperatorSamples gather_samples() {
                                           .dtype = dimension == 0 ? DType::int32 : DType::int64,
                                           .low = 0,
                                           .high = static_cast<double>(x[dimension]) - 1}},
-                              .attributes = GatherSetting{dimension},
+                              .attributes = DimensionSetting{dimension},
                               .lengths = {},
                               .error = 0,
                               .gradient_error = static_cast<double>(index.elements()) * 0x1p-24});
@@ -33,7 +35,7 @@ inline OperatorSamples gather_samples() {
   add({4, 6}, {3, 5}, 0);
   add({3, 4}, {0, 4}, 0);
   result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const std::size_t dimension = sample.attributes.as<GatherSetting>().dimension;
+    const std::size_t dimension = sample.attributes.as<DimensionSetting>().dimension;
     const Shape &x = inputs[0].shape, &shape = inputs[1].shape;
     const Strides strides = x.strides();
     ReferenceTensor y{shape, {}};
@@ -165,6 +167,73 @@ inline OperatorSamples where_samples() {
     };
     for (std::size_t i = 0; i < shape.elements(); ++i)
       y.values.push_back(at(inputs[0], i) != 0 ? at(inputs[1], i) : at(inputs[2], i));
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+inline OperatorSamples cumsum_samples() {
+  OperatorSamples result;
+  const auto add = [&](const Shape& x, std::size_t dimension) {
+    // Sums are exact but for their last rounding; a magnitude of up to the size of the line.
+    result.samples.push_back({.name = to_string(x) + " " + std::to_string(dimension),
+                              .inputs = {{.shape = x}},
+                              .attributes = DimensionSetting{dimension},
+                              .lengths = {},
+                              .error = 0x1p-24,
+                              .gradient_error = 2 * 0x1p-24});
+  };
+  add({9}, 0);
+  add({5, 33}, 1);
+  add({4, 3, 6}, 1);
+  add({4, 3}, 0);
+  add({0, 4}, 1);
+  add({3, 0}, 1);
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    const Along along(inputs[0].shape, sample.attributes.as<DimensionSetting>().dimension);
+    ReferenceTensor y = inputs[0];
+    for (std::size_t i = 0; i < y.values.size(); ++i)
+      if (i / along.inner % along.size != 0) y.values[i] += y.values[i - along.inner];
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+inline OperatorSamples scatter_add_samples() {
+  OperatorSamples result;
+  const auto add = [&](const Shape& x, const Shape& values, const Shape& index,
+                       std::size_t dimension) {
+    result.samples.push_back({.name = to_string(x) + " " + to_string(index),
+                              .inputs = {{.shape = x},
+                                         {.shape = values},
+                                         {.shape = index,
+                                          .dtype = dimension == 0 ? DType::int32 : DType::int64,
+                                          .low = 0,
+                                          .high = static_cast<double>(x[dimension]) - 1}},
+                              .attributes = DimensionSetting{dimension},
+                              .lengths = {},
+                              .error = static_cast<double>(index[dimension] + 1) * 0x1p-24,
+                              .gradient_error = 2 * 0x1p-24});
+  };
+  add({7}, {11}, {11}, 0);
+  add({5, 3}, {5, 12}, {5, 12}, 1);
+  add({4, 3, 2}, {3, 9, 2}, {2, 8, 2}, 1);  // parts of the values and of x
+  add({4, 6}, {3, 6}, {3, 5}, 0);
+  add({3, 4}, {0, 4}, {0, 4}, 0);
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    const std::size_t dimension = sample.attributes.as<DimensionSetting>().dimension;
+    const Shape& index = inputs[2].shape;
+    const Strides to = inputs[0].shape.strides(), from = inputs[1].shape.strides();
+    ReferenceTensor y = inputs[0];
+    for (std::size_t i = 0; i < index.elements(); ++i) {
+      std::size_t rest = i, target = 0, source = 0;
+      for (std::size_t d = index.rank(); d-- > 0; rest /= index[d]) {
+        const std::size_t at = rest % index[d];
+        source += at * from[d];
+        target += (d == dimension ? static_cast<std::size_t>(inputs[2].values[i]) : at) * to[d];
+      }
+      y.values[target] += inputs[1].values[source];
+    }
     return std::vector<ReferenceTensor>{y};
   };
   return result;

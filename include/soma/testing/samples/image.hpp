@@ -5,9 +5,11 @@
 #include <soma/ops/image/convolution.hpp>
 #include <soma/ops/image/convolution_transpose.hpp>
 #include <soma/ops/image/max_pool.hpp>
+#include <soma/ops/image/resize.hpp>
 #include <soma/ops/samples.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <vector>
@@ -195,6 +197,58 @@ inline OperatorSamples average_pool_samples() {
           if (!adaptive && setting.count_padding)
             count = static_cast<double>(setting.kernel_height * setting.kernel_width);
           y.values.push_back(sum / count);
+        }
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+inline OperatorSamples resize_samples() {
+  OperatorSamples result;
+  const auto add = [&](const Shape& shape, const ResizeSetting& setting) {
+    const double shares =
+        static_cast<double>(4 + 4 * setting.height * setting.width / (shape[2] * shape[3]));
+    result.samples.push_back({.name = to_string(shape) + " to " + std::to_string(setting.height) +
+                                      " x " + std::to_string(setting.width),
+                              .inputs = {{.shape = shape}},
+                              .attributes = setting,
+                              .lengths = {},
+                              .error = setting.bilinear ? 8 * 0x1p-24 : 0,
+                              .gradient_error = 4 * shares * 0x1p-24});
+  };
+  for (const bool bilinear : {false, true}) {
+    add({2, 3, 4, 6}, {8, 12, bilinear, false});
+    add({1, 2, 5, 7}, {3, 10, bilinear, false});
+    add({0, 2, 3, 3}, {2, 2, bilinear, false});
+    add({1, 1, 1, 3}, {4, 1, bilinear, false});
+  }
+  add({1, 2, 4, 5}, {9, 3, true, true});
+  add({2, 1, 3, 2}, {1, 5, true, true});
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    const auto& setting = sample.attributes.as<ResizeSetting>();
+    const Shape& x = inputs[0].shape;
+    ReferenceTensor y{x.with(2, setting.height).with(3, setting.width), {}};
+    // A place on an axis of `size` pixels: a pixel weighs as much as it is near, up to a distance
+    // of 1; beyond the outermost centres there is the outermost pixel.
+    const auto place = [&](std::size_t size, std::size_t out, std::size_t i) {
+      const auto from = static_cast<double>(size), to = static_cast<double>(out),
+                 at = static_cast<double>(i);
+      if (!setting.bilinear) return std::floor(at * from / to);
+      const double free = setting.align_corners ? out == 1 ? 0 : at * (from - 1) / (to - 1)
+                                                : (at + 0.5) * from / to - 0.5;
+      return std::fmin(std::fmax(free, 0), from - 1);
+    };
+    for (std::size_t plane = 0; plane < x[0] * x[1]; ++plane)
+      for (std::size_t i = 0; i < setting.height; ++i)
+        for (std::size_t j = 0; j < setting.width; ++j) {
+          const double down = place(x[2], setting.height, i), right = place(x[3], setting.width, j);
+          double sum = 0;
+          for (std::size_t r = 0; r < x[2]; ++r)
+            for (std::size_t c = 0; c < x[3]; ++c)
+              sum += std::fmax(0, 1 - std::fabs(down - static_cast<double>(r))) *
+                     std::fmax(0, 1 - std::fabs(right - static_cast<double>(c))) *
+                     inputs[0].values[(plane * x[2] + r) * x[3] + c];
+          y.values.push_back(sum);
         }
     return std::vector<ReferenceTensor>{y};
   };

@@ -5,6 +5,7 @@
 #include <soma/ops/sequence/gru.hpp>
 #include <soma/ops/sequence/lstm.hpp>
 #include <soma/ops/sequence/rotary.hpp>
+#include <soma/ops/sequence/sequence_pool.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -165,6 +166,48 @@ inline OperatorSamples rotary_samples() {
   add({5, 12}, {.heads = 2, .columns = 8, .first_position = 1000}, {5});
   add({2, 3, 8}, {.heads = 2}, {});
   add({0, 8}, {.heads = 2}, {0});
+  return result;
+}
+
+inline OperatorSamples sequence_pool_samples() {
+  OperatorSamples result;
+  const auto add = [&](std::size_t columns, std::vector<std::size_t> lengths, bool largest) {
+    std::size_t rows = 0;
+    for (const std::size_t length : lengths) rows += length;
+    // Values so far apart that no step of a difference quotient changes which is the largest.
+    std::vector<double> values;
+    for (std::size_t i = 0; i < rows * columns; ++i)
+      values.push_back(static_cast<double>(i * 37 % 101) * 0.0625 - 3);
+    result.samples.push_back(
+        {.name = std::to_string(lengths.size()) + " sequences" + (largest ? ", the largest" : ""),
+         .inputs = {{.shape = Shape{rows, columns}, .values = values}},
+         .attributes = SequencePoolSetting{largest},
+         .lengths = std::move(lengths),
+         .error = largest ? 0 : 2 * 0x1p-24,
+         .gradient_error = 2 * 0x1p-24});
+  };
+  for (const bool largest : {false, true}) {
+    add(5, {1, 5, 3}, largest);
+    add(3, {9}, largest);
+  }
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    const bool largest = sample.attributes.as<SequencePoolSetting>().largest;
+    const std::size_t columns = inputs[0].shape[1];
+    ReferenceTensor y{Shape{sample.lengths.size(), columns}, {}};
+    std::size_t begin = 0;
+    for (const std::size_t length : sample.lengths) {
+      for (std::size_t c = 0; c < columns; ++c) {
+        double sum = 0, most = inputs[0].values[begin * columns + c];
+        for (std::size_t row = begin; row < begin + length; ++row) {
+          sum += inputs[0].values[row * columns + c];
+          most = std::fmax(most, inputs[0].values[row * columns + c]);
+        }
+        y.values.push_back(largest ? most : sum / static_cast<double>(length));
+      }
+      begin += length;
+    }
+    return std::vector<ReferenceTensor>{y};
+  };
   return result;
 }
 

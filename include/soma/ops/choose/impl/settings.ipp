@@ -7,7 +7,7 @@
 
 namespace SOMA_NAMESPACE {
 
-SOMA_INLINE void fields(FieldVisitor& visitor, GatherSetting& setting) {
+SOMA_INLINE void fields(FieldVisitor& visitor, DimensionSetting& setting) {
   visitor.key("dimension", setting.dimension);
 }
 

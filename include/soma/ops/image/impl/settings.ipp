@@ -20,4 +20,11 @@ SOMA_INLINE void fields(FieldVisitor& visitor, TransposedSetting& setting) {
   visitor.key("extra_width", setting.extra_width);
 }
 
+SOMA_INLINE void fields(FieldVisitor& visitor, ResizeSetting& setting) {
+  visitor.key("height", setting.height);
+  visitor.key("width", setting.width);
+  visitor.key("bilinear", setting.bilinear);
+  visitor.key("align_corners", setting.align_corners);
+}
+
 }  // namespace SOMA_NAMESPACE

@@ -60,7 +60,7 @@ SOMA_INLINE Attributes OperatorBook::of(std::string_view name, std::size_t sampl
 // ---- composed functions: one dimension is their setting
 
 SOMA_INLINE std::size_t dimension_in(const Attributes& attributes) {
-  return attributes.as<GatherSetting>().dimension;
+  return attributes.as<DimensionSetting>().dimension;
 }
 
 struct Lines {  // the elements of a tensor along one dimension
@@ -157,7 +157,7 @@ SOMA_INLINE std::vector<Entry> composed_functions() {
   std::vector<Entry> entries;
   const auto add = [&](const char* name, auto* reference, auto* apply) {
     Entry entry{.name = name, .apply = apply};
-    entry.samples.samples.push_back({.name = name, .inputs = {}, .attributes = GatherSetting{}});
+    entry.samples.samples.push_back({.name = name, .inputs = {}, .attributes = DimensionSetting{}});
     entry.samples.reference = reference;
     entries.push_back(std::move(entry));
   };

@@ -138,7 +138,7 @@ SOMA_INLINE bool concatenate_rule(Maker& maker, const Known& x, Call& call) {
 }
 
 SOMA_INLINE bool stack_rule(Maker& maker, const Known& x, Call& call) {
-  call.attributes = GatherSetting{maker.choice().below(x.shape().rank() + 1)};
+  call.attributes = DimensionSetting{maker.choice().below(x.shape().rank() + 1)};
   call.inputs.push_back(maker.like(x.shape()));
   if (maker.choice().chance(30)) call.inputs.push_back(call.inputs[0]);
   return true;
@@ -163,7 +163,7 @@ SOMA_INLINE bool gather_rule(Maker& maker, const Known& x, Call& call) {
       sizes[i] = maker.size();
     else if (maker.choice().chance(30))
       sizes[i] = (sizes[i] + 1) / 2;
-  call.attributes = GatherSetting{d};
+  call.attributes = DimensionSetting{d};
   call.inputs.push_back(maker.whole_numbers(Shape(sizes),
                                             maker.choice().of({DType::int32, DType::int64}), 0,
                                             static_cast<double>(x.shape()[d]) - 1));
@@ -173,7 +173,7 @@ SOMA_INLINE bool gather_rule(Maker& maker, const Known& x, Call& call) {
 SOMA_INLINE bool index_select_rule(Maker& maker, const Known& x, Call& call) {
   const std::size_t d = maker.choice().below(x.shape().rank());
   if (x.shape()[d] == 0) return false;
-  call.attributes = GatherSetting{d};
+  call.attributes = DimensionSetting{d};
   call.inputs.push_back(maker.whole_numbers(Shape{maker.size()},
                                             maker.choice().of({DType::int32, DType::int64}), 0,
                                             static_cast<double>(x.shape()[d]) - 1));
@@ -182,24 +182,45 @@ SOMA_INLINE bool index_select_rule(Maker& maker, const Known& x, Call& call) {
 
 SOMA_INLINE bool over_rule(Maker& maker, const Known& x, Call& call) {
   const std::size_t d = maker.choice().below(x.shape().rank());
-  call.attributes = GatherSetting{d};
+  call.attributes = DimensionSetting{d};
   return x.shape()[d] > 0;
+}
+
+SOMA_INLINE bool scatter_add_rule(Maker& maker, const Known& x, Call& call) {
+  const std::size_t d = maker.choice().below(x.shape().rank());
+  if (x.shape()[d] == 0) return false;
+  std::vector<std::size_t> sizes(x.shape().begin(), x.shape().end());
+  sizes[d] = maker.size();
+  const Ref values = maker.leaf(Shape(sizes));
+  for (std::size_t& size : sizes)
+    if (maker.choice().chance(20)) size = (size + 1) / 2;
+  call.attributes = DimensionSetting{d};
+  call.inputs.push_back(values);
+  call.inputs.push_back(maker.whole_numbers(Shape(sizes),
+                                            maker.choice().of({DType::int32, DType::int64}), 0,
+                                            static_cast<double>(x.shape()[d]) - 1));
+  return true;
+}
+
+// Elements that change places have no derivative; nearly equal ones have other places on a core,
+// whose functions are less exact.
+SOMA_INLINE bool apart(const Known& x, std::size_t dimension) {
+  const std::size_t size = x.shape()[dimension];
+  std::size_t inner = 1;
+  for (std::size_t i = dimension + 1; i < x.shape().rank(); ++i) inner *= x.shape()[i];
+  const std::vector<double>& values = x.value.values;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    for (std::size_t j = i + inner; j < values.size() && j / (inner * size) == i / (inner * size);
+         j += inner)
+      if (std::fabs(values[i] - values[j]) < 1e-6) return false;
+  return true;
 }
 
 SOMA_INLINE bool top_k_rule(Maker& maker, const Known& x, Call& call) {
   const std::size_t d = maker.choice().below(x.shape().rank()), size = x.shape()[d];
   call.attributes =
       TopKSetting{d, size == 0 ? 0 : 1 + maker.choice().below(size), maker.choice().chance(50)};
-  // Where equal elements change places, results have no derivative; nearly equal ones have other
-  // places on a core, whose functions are less exact.
-  std::size_t inner = 1;
-  for (std::size_t i = d + 1; i < x.shape().rank(); ++i) inner *= x.shape()[i];
-  const std::vector<double>& values = x.value.values;
-  for (std::size_t i = 0; i < values.size(); ++i)
-    for (std::size_t j = i + inner; j < values.size() && j / (inner * size) == i / (inner * size);
-         j += inner)
-      if (std::fabs(values[i] - values[j]) < 1e-6) return false;
-  return size > 0;
+  return size > 0 && apart(x, d);
 }
 
 SOMA_INLINE bool where_rule(Maker& maker, const Known& x, Call& call) {
@@ -307,6 +328,14 @@ SOMA_INLINE bool convolution_transpose_rule(Maker& maker, const Known& x, Call& 
   call.attributes = setting;
   call.inputs.push_back(maker.leaf(Shape{shape[1], 1 + maker.choice().below(3), height, width}));
   return true;
+}
+
+SOMA_INLINE bool resize_rule(Maker& maker, const Known& x, Call& call) {
+  call.attributes = ResizeSetting{.height = 1 + maker.choice().below(6),
+                                  .width = 1 + maker.choice().below(6),
+                                  .bilinear = maker.choice().chance(60),
+                                  .align_corners = maker.choice().chance(40)};
+  return x.shape()[2] > 0 && x.shape()[3] > 0;
 }
 
 SOMA_INLINE bool pool_rule(Maker& maker, const Known& x, Call& call) {
@@ -435,6 +464,12 @@ SOMA_INLINE bool sequence_first_rule(Maker& maker, const Known& x, Call& call) {
   return true;
 }
 
+SOMA_INLINE bool sequence_pool_rule(Maker& maker, const Known& x, Call& call) {
+  const bool largest = maker.choice().chance(50);
+  call.attributes = SequencePoolSetting{largest};
+  return sequence_first_rule(maker, x, call) && (!largest || apart(x, 0));
+}
+
 SOMA_INLINE bool cast_rule(Maker& maker, const Known& x, Call& call) {
   DType to = maker.choice().of({DType::fp32, DType::bf16, DType::fp16, DType::bf16, DType::fp32});
   if (!x.gradient && maker.choice().chance(30) && maker.greatest(x) < 100)
@@ -476,6 +511,7 @@ inline constexpr NamedRule named_rules[] = {
     {"convolution_transpose", &convolution_transpose_rule, images},
     {"cosine_loss", &cosine_rule, matrices},
     {"cross_entropy", &label_loss_rule, 0b111110},
+    {"cumsum", &over_rule, 0b111110},
     {"dropout", &dropout_rule, any_rank},
     {"element_loss", &element_loss_rule, any_rank},
     {"embedding", &embedding_rule, matrices},
@@ -491,8 +527,11 @@ inline constexpr NamedRule named_rules[] = {
     {"quantize", &quantize_rule, 0b111110},
     {"reduce", &reduce_rule, any_rank},
     {"reshape", &reshape_rule, any_rank},
+    {"resize", &resize_rule, images},
     {"rotary", &rotary_rule, 0b111100},
+    {"scatter_add", &scatter_add_rule, 0b111110},
     {"sequence_first", &sequence_first_rule, matrices},
+    {"sequence_pool", &sequence_pool_rule, matrices},
     {"slice", &slice_rule, 0b111110},
     {"softmax", &softmax_rule, 0b111110},
     {"top_k", &top_k_rule, 0b111110},
