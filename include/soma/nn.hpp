@@ -11,6 +11,8 @@
 #include <soma/interface.hpp>
 #include <soma/nn/batch_norm.hpp>
 #include <soma/nn/convolutions.hpp>
+#include <soma/nn/elementwise.hpp>
+#include <soma/nn/images.hpp>
 #include <soma/nn/norms.hpp>
 #include <soma/nn/positions.hpp>
 #include <soma/nn/recurrent.hpp>

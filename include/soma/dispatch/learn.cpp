@@ -28,6 +28,8 @@
 #include <soma/nn/impl/class_search.ipp>
 #include <soma/nn/impl/class_weights.ipp>
 #include <soma/nn/impl/convolutions.ipp>
+#include <soma/nn/impl/elementwise.ipp>
+#include <soma/nn/impl/images.ipp>
 #include <soma/nn/impl/init.ipp>
 #include <soma/nn/impl/initial.ipp>
 #include <soma/nn/impl/later.ipp>
