@@ -89,6 +89,24 @@ def functions():
          constants=[n.whole([3, 4], 2)])
     case("pad", lambda t: F.pad(t, (1, 2, 0, 3), value=0.5), n.tensor([2, 3, 4]))
     case("stack 1", lambda a, b: torch.stack([a, b], 1), n.tensor([2, 3]), n.tensor([2, 3]))
+    n = Numbers("order")
+    y = torch.randperm(60, generator=torch.Generator().manual_seed(1)).double().reshape(3, 4, 5) / 16 - 2
+    case("sort 1", lambda t: tuple(t.sort(1)), y)
+    case("sort 2 descending", lambda t: tuple(t.sort(2, descending=True)), y)
+    case("cumsum 1", lambda t: t.cumsum(1), n.tensor([3, 6, 5]))
+    case("scatter_add 1", lambda t, v, i: t.scatter_add(1, i, v), n.tensor([3, 4, 5]), n.tensor([3, 6, 5]),
+         constants=[n.whole([3, 6, 5], 4)])
+    case("normalise 1", lambda t: F.normalize(t, dim=1), n.tensor([3, 4, 5]))
+    case("cosine_similarity 1", lambda a, b: F.cosine_similarity(a, b, dim=1), n.tensor([3, 4, 5]), n.tensor([3, 4, 5]))
+    case("glu 1", lambda t: F.glu(t, 1), n.tensor([3, 6, 5]))
+    case("prelu", F.prelu, torch.cat([n.tensor([2, 4, 2]), torch.zeros(2, 4, 1, dtype=torch.float64)], 2), n.tensor([4], 0, 1))
+    case("pixel_shuffle", lambda t: F.pixel_shuffle(t, 2), n.tensor([2, 8, 3, 2]))
+    image = n.tensor([2, 3, 4, 5])
+    case("nearest", lambda t: F.interpolate(t, size=(7, 3)), image)
+    case("bilinear", lambda t: F.interpolate(t, size=(7, 3), mode="bilinear"), image)
+    case("bilinear corners", lambda t: F.interpolate(t, size=(7, 3), mode="bilinear", align_corners=True), image)
+    case("max_pool1d", lambda t: F.max_pool1d(t, 3, 2, 1), n.tensor([2, 3, 9]))
+    case("average_pool1d", lambda t: F.avg_pool1d(t, 3, 2, 1), n.tensor([2, 3, 9]))
 
 
 def losses():

@@ -125,6 +125,38 @@ std::map<std::string, Function> functions() {
   all["where"] = [](Tape& t, const Arguments& in) -> Results {
     return {where(t, whole(t, in[2], DType::uint8), in[0], in[1])};
   };
+  all["sort 1"] = [=](Tape& t, const Arguments& in) { return extremes(soma::sort(t, in[0], 1)); };
+  all["sort 2 descending"] = [=](Tape& t, const Arguments& in) {
+    return extremes(soma::sort(t, in[0], 2, true));
+  };
+  one("cumsum 1", [](Tape& t, const Var& x) { return cumsum(t, x, 1); });
+  all["scatter_add 1"] = [](Tape& t, const Arguments& in) -> Results {
+    return {scatter_add(t, in[0], 1, whole(t, in[2], DType::int64), in[1])};
+  };
+  one("normalise 1", [](Tape& t, const Var& x) { return normalise(t, x, 1); });
+  all["cosine_similarity 1"] = [](Tape& t, const Arguments& in) -> Results {
+    return {cosine_similarity(t, in[0], in[1], 1)};
+  };
+  one("glu 1", [](Tape& t, const Var& x) { return nn::Glu(1)(t, x); });
+  all["prelu"] = [](Tape& t, const Arguments& in) -> Results {
+    nn::Prelu layer(nn::Scope{t.context()}, 4);
+    layer.weight = in[1];
+    return {layer(t, in[0])};
+  };
+  one("pixel_shuffle", [](Tape& t, const Var& x) { return nn::PixelShuffle(2)(t, x); });
+  one("nearest", [](Tape& t, const Var& x) { return resize(t, x, {.height = 7, .width = 3}); });
+  one("bilinear", [](Tape& t, const Var& x) {
+    return resize(t, x, {.height = 7, .width = 3, .bilinear = true});
+  });
+  one("bilinear corners", [](Tape& t, const Var& x) {
+    return resize(t, x, {.height = 7, .width = 3, .bilinear = true, .align_corners = true});
+  });
+  one("max_pool1d", [](Tape& t, const Var& x) {
+    return nn::MaxPool1d({.kernel = 3, .stride = 2, .pad = 1})(t, x);
+  });
+  one("average_pool1d", [](Tape& t, const Var& x) {
+    return nn::AveragePool1d({.kernel = 3, .stride = 2, .pad = 1})(t, x);
+  });
   all["stack 1"] = [](Tape& t, const Arguments& in) -> Results {
     return {stack(t, {in[0], in[1]}, 1)};
   };
