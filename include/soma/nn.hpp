@@ -12,6 +12,7 @@
 #include <soma/nn/batch_norm.hpp>
 #include <soma/nn/convolutions.hpp>
 #include <soma/nn/elementwise.hpp>
+#include <soma/nn/freeze.hpp>
 #include <soma/nn/images.hpp>
 #include <soma/nn/norms.hpp>
 #include <soma/nn/positions.hpp>

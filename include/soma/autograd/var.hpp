@@ -66,6 +66,10 @@ class Var {
   // tensor.shape.
   void set_gradient(Gradient gradient) const;
   void clear_gradient() const;
+  // A frozen parameter is a constant on tapes, until it is no longer frozen: it gets no gradient, so
+  // no optimizer moves it. Clears its gradient. Error autograd.not_leaf: not a parameter.
+  void set_frozen(bool frozen) const;
+  bool frozen() const;
   // Gives a parameter another tensor of its shape, for example the same numbers in another type.
   // Errors tensor.undefined, tensor.shape, autograd.not_leaf.
   void set_value(Tensor value) const;
@@ -81,6 +85,7 @@ class Var {
     Tensor value;
     Sequences sequences;
     bool requires_gradient = false;
+    bool frozen = false;     // a parameter that requires none for now
     bool stands_in = false;  // true: replaces a result while recompute() runs its function
     // True: computed from the rows of a batch. A result of parameters alone is not, so its gradient
     // is a sum over the batch, as a parameter's is.

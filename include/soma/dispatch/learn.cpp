@@ -29,6 +29,7 @@
 #include <soma/nn/impl/class_weights.ipp>
 #include <soma/nn/impl/convolutions.ipp>
 #include <soma/nn/impl/elementwise.ipp>
+#include <soma/nn/impl/freeze.ipp>
 #include <soma/nn/impl/images.ipp>
 #include <soma/nn/impl/init.ipp>
 #include <soma/nn/impl/initial.ipp>

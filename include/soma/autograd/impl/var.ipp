@@ -98,6 +98,17 @@ SOMA_INLINE void Var::set_gradient(Gradient gradient) const {
 
 SOMA_INLINE void Var::clear_gradient() const { state().gradient = {}; }
 
+SOMA_INLINE void Var::set_frozen(bool frozen) const {
+  if (!is_leaf() || !(state().requires_gradient || state().frozen))
+    fail(error_id::not_leaf, "Var::set_frozen", "variable",
+         is_leaf() ? "a constant" : "the result of an operator", "a parameter");
+  state().frozen = frozen;
+  state().requires_gradient = !frozen;
+  if (frozen) clear_gradient();
+}
+
+SOMA_INLINE bool Var::frozen() const { return state().frozen; }
+
 SOMA_INLINE void Var::set_value(Tensor value) const {
   if (!is_leaf())
     fail(error_id::not_leaf, "Var::set_value", "variable", "the result of an operator",

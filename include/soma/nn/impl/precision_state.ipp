@@ -4,6 +4,7 @@
 #include <soma/nn/precision_state.hpp>
 
 #include <soma/autograd/parameter.hpp>
+#include <soma/base/name_pattern.hpp>
 #include <soma/numeric/precision_text.hpp>
 #include <soma/ops/product_formats.hpp>
 #include <soma/ops/records.hpp>
@@ -18,21 +19,6 @@
 #include <string_view>
 #include <utility>
 #include <vector>
-
-namespace SOMA_NAMESPACE::detail {
-
-// True if the pattern names the layer: `*` stands for any characters.
-SOMA_INLINE bool names(std::string_view pattern, std::string_view layer) {
-  const std::size_t star = pattern.find('*');
-  if (star == pattern.npos) return pattern == layer;
-  if (!layer.starts_with(pattern.substr(0, star))) return false;
-  const std::string_view rest = pattern.substr(star + 1);
-  for (std::size_t i = star; i <= layer.size(); ++i)
-    if (names(rest, layer.substr(i))) return true;
-  return false;
-}
-
-}  // namespace SOMA_NAMESPACE::detail
 
 namespace SOMA_NAMESPACE {
 
@@ -217,7 +203,7 @@ SOMA_INLINE auto PrecisionState::reason_of(const ProductPlace& place) const
     -> PrecisionProduct::Reason {
   if (plain_) return PrecisionProduct::Reason::plain;
   for (const std::string& pattern : precision_.stored)
-    if (detail::names(pattern, place.layer)) return PrecisionProduct::Reason::named;
+    if (name_matches(pattern, place.layer)) return PrecisionProduct::Reason::named;
   return place.edge && !precision_.narrow_edges ? PrecisionProduct::Reason::edge
                                                 : PrecisionProduct::Reason::converted;
 }
@@ -296,7 +282,7 @@ SOMA_INLINE PrecisionEffect effect_of(const PrecisionState& state) {
   for (const std::string& pattern : precision.stored) {
     const bool found = std::any_of(
         products.begin(), products.end(),
-        [&](const PrecisionProduct& product) { return detail::names(pattern, product.layer); });
+        [&](const PrecisionProduct& product) { return name_matches(pattern, product.layer); });
     if (!found)
       warn("precision " + precision.name + ": no product has the name " + soma::quoted(pattern) +
            " of `stored`");

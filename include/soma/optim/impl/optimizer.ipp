@@ -69,6 +69,7 @@ SOMA_INLINE std::vector<Slot> make_slots(const std::vector<Group>& groups) {
         fail(error_id::tensor_undefined, "Optimizer", soma::quoted(parameter.name),
              "a variable that is not defined", "a parameter");
       check_new(made, parameter);
+      if (parameter.var.frozen()) continue;
       made.push_back({parameter, group.weight_decay, group.rate_factor,
                       stream_id(parameter.name, "optimizer")});
     }
@@ -133,7 +134,8 @@ SOMA_INLINE Optimizer::Optimizer(Context& context, const std::vector<Group>& gro
                                  const StepStorage& storage)
     : context_(context), slots_(detail::make_slots(groups)), state_dtype_(storage.state) {
   if (slots_.empty())
-    fail(error_id::operator_value, "Optimizer", "parameters", "none", "at least one");
+    fail(error_id::operator_value, "Optimizer", "parameters", "none that is not frozen",
+         "at least one");
   check_random_bits("Optimizer", "weight_rounding.random_bits", storage.weight_rounding);
   check_random_bits("Optimizer", "state_rounding.random_bits", storage.state_rounding);
   for (const Rounding& rounding : {storage.weight_rounding, storage.state_rounding}) {

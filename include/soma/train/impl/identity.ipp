@@ -24,6 +24,17 @@ SOMA_INLINE Record identity_of(const Context& context, const nn::Task& task,
   std::uint64_t numbers = 0;
   for (const Parameter& parameter : task.parameters()) numbers += parameter.value().elements();
   record.set("parameters", numbers);
+  data::ContentHash frozen;
+  std::uint64_t frozen_count = 0;
+  for (const Parameter& parameter : task.parameters()) {
+    if (!parameter.var.frozen()) continue;
+    ++frozen_count;
+    frozen.add_text(parameter.name);
+  }
+  if (frozen_count != 0) {
+    record.set("frozen", frozen_count);
+    record.set("frozen.names", frozen.value());
+  }
   task.describe(record);
   batches.describe(record);
   record.set("accumulate", options.accumulate);
