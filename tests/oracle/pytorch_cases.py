@@ -127,6 +127,16 @@ def losses():
         case(f"cosine {how}",
              lambda a, b, m: F.cosine_embedding_loss(a, b, m, margin=-0.25, reduction=how), x, t, constants=[marks])
     case("kl_div batch mean", lambda a, b: F.kl_div(a, b, reduction="batchmean"), q, constants=[p])
+    m = Numbers("more losses")
+    shares = m.tensor([4, 5], 1, 3)
+    shares = (shares / shares.sum(1, keepdim=True)).float().double()
+    for how in "mean", "sum":
+        case(f"positives weigh {how}",
+             lambda a, b, w: F.binary_cross_entropy_with_logits(a, b, pos_weight=w, reduction=how), x,
+             constants=[m.whole([4, 5], 3).double() / 2, m.tensor([5], 0, 3)])
+        case(f"probabilities {how}", lambda a, b: F.binary_cross_entropy(a, b, reduction=how),
+             m.tensor([4, 5], 1, 15) / 16, constants=[m.whole([4, 5], 3).double() / 2])
+        case(f"shares {how}", lambda a, b: F.cross_entropy(a, b, reduction=how), x, constants=[shares])
 
 
 def layers():

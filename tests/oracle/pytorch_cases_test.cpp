@@ -186,6 +186,19 @@ std::map<std::string, Function> functions() {
       return {cosine_embedding_loss(t, in[0], in[1], in[2], -0.25f, how)};
     };
   }
+  for (const LossReduction how : {LossReduction::mean, LossReduction::sum}) {
+    const std::string end = how == LossReduction::mean ? " mean" : " sum";
+    all["positives weigh" + end] = [how](Tape& t, const Arguments& in) -> Results {
+      return {binary_cross_entropy_with_logits(t, in[0], in[1], in[2], how)};
+    };
+    all["probabilities" + end] = [how](Tape& t, const Arguments& in) -> Results {
+      return {binary_cross_entropy(t, in[0], in[1], how)};
+    };
+    all["shares" + end] = [how](Tape& t, const Arguments& in) -> Results {
+      // PyTorch's mean is over rows.
+      return {soft_cross_entropy(t, in[0], in[1], how)};
+    };
+  }
   all["kl_div batch mean"] = [](Tape& t, const Arguments& in) -> Results {
     return {kl_div_batch_mean(t, in[0], in[1])};
   };

@@ -3,12 +3,17 @@
 
 #include <soma/autograd/losses.hpp>
 
+#include <soma/autograd/choosing.hpp>
+#include <soma/autograd/functions.hpp>
 #include <soma/autograd/tape.hpp>
 #include <soma/ops/loss/settings.hpp>
 #include <soma/ops/records.hpp>
 #include <soma/ops/settings.hpp>
 
 #include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string_view>
 
 namespace SOMA_NAMESPACE::detail {
 
@@ -63,6 +68,72 @@ SOMA_INLINE Var cosine_embedding_loss(Tape& tape, const Var& a, const Var& b, co
                                       float margin, LossReduction reduction) {
   return tape.apply(*tape.operators().cosine_loss, CosineLossSetting{margin, reduction, 0},
                     {a, b, marks});
+}
+
+}  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE::detail {
+
+SOMA_INLINE Var in_fp32(Tape& tape, const Var& x) {
+  return x.value().dtype() == DType::fp32 ? x : cast(tape, x, DType::fp32);
+}
+
+SOMA_INLINE Var reduced(Tape& tape, const Var& losses, LossReduction reduction) {
+  if (reduction == LossReduction::none) return losses;
+  return reduction == LossReduction::mean ? mean(tape, losses) : sum(tape, losses);
+}
+
+// 1 - x.
+SOMA_INLINE Var rest_of(Tape& tape, const Var& x) {
+  return sub(tape, tape.constant(Tensor::full(tape.context(), Shape{1}, 1.0f)), x);
+}
+
+SOMA_INLINE void check_same_shape(std::string_view operation, std::string_view argument,
+                                  const Var& given, const Var& x) {
+  if (given.shape() != x.shape())
+    fail(error_id::tensor_shape, operation, argument, given.value().describe(),
+         "the shape of the first argument, " + x.value().describe());
+}
+
+}  // namespace SOMA_NAMESPACE::detail
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target,
+                                                 const Var& positive_weight,
+                                                 LossReduction reduction) {
+  detail::check_same_shape("binary_cross_entropy_with_logits", "target", target, x);
+  const Var logits = detail::in_fp32(tape, x), t = detail::in_fp32(tape, target);
+  const Var positives = mul(tape, mul(tape, t, detail::in_fp32(tape, positive_weight)),
+                            softplus(tape, neg(tape, logits)));
+  const Var negatives = mul(tape, detail::rest_of(tape, t), softplus(tape, logits));
+  return detail::reduced(tape, add(tape, positives, negatives), reduction);
+}
+
+SOMA_INLINE Var binary_cross_entropy(Tape& tape, const Var& p, const Var& target,
+                                     LossReduction reduction) {
+  detail::check_same_shape("binary_cross_entropy", "target", target, p);
+  const Var own = detail::in_fp32(tape, p), t = detail::in_fp32(tape, target);
+  const auto limited_log = [&](const Var& x) {
+    return log(tape, clamp(tape, x, std::numeric_limits<float>::min(), 1));
+  };
+  const Var positives = mul(tape, t, limited_log(own));
+  const Var negatives =
+      mul(tape, detail::rest_of(tape, t), limited_log(detail::rest_of(tape, own)));
+  return detail::reduced(tape, neg(tape, add(tape, positives, negatives)), reduction);
+}
+
+SOMA_INLINE Var soft_cross_entropy(Tape& tape, const Var& logits, const Var& shares,
+                                   LossReduction reduction) {
+  detail::check_same_shape("soft_cross_entropy", "shares", shares, logits);
+  const Shape& shape = logits.shape();
+  if (shape.rank() == 0)
+    fail(error_id::tensor_rank, "soft_cross_entropy", "logits", logits.value().describe(),
+         "[..., classes]");
+  const Var products =
+      mul(tape, detail::in_fp32(tape, shares), log_softmax(tape, detail::in_fp32(tape, logits)));
+  const Var rows = neg(tape, sum(tape, products, std::uint32_t{1} << (shape.rank() - 1)));
+  return detail::reduced(tape, rows, reduction);
 }
 
 }  // namespace SOMA_NAMESPACE

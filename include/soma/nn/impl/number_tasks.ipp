@@ -3,11 +3,14 @@
 
 #include <soma/nn/number_tasks.hpp>
 
+#include <soma/autograd/functions.hpp>
+#include <soma/autograd/losses.hpp>
 #include <soma/metrics/multi_label.hpp>
 #include <soma/metrics/regression.hpp>
 #include <soma/nn/task.hpp>
 
 #include <cstddef>
+#include <span>
 #include <string_view>
 
 namespace SOMA_NAMESPACE::nn::detail {
@@ -23,6 +26,15 @@ SOMA_INLINE Tensor labels_like(std::string_view task, Context& context, const Va
     fail(error_id::train_label, task, "labels", labels.describe(),
          to_string(Shape{sequences, width}));
   return contiguous(context, labels).reshape(outputs.shape());
+}
+
+SOMA_INLINE Var label_loss(Tape& tape, const Var& logits, const Tensor& labels,
+                           std::span<const float> weights, LossReduction reduction) {
+  const Var targets = tape.constant(labels);
+  if (weights.empty()) return binary_cross_entropy_with_logits(tape, logits, targets, reduction);
+  const Tensor positive = Tensor::from(tape.context(), weights, Shape{weights.size()});
+  return binary_cross_entropy_with_logits(tape, logits, targets, tape.constant(positive),
+                                          reduction);
 }
 
 }  // namespace SOMA_NAMESPACE::nn::detail
