@@ -23,5 +23,6 @@ struct Interrupted : std::runtime_error {
 int train(const TrainOptions& options, Launch& launch, const std::vector<std::string>& command);
 int evaluate(const EvaluateOptions& options);
 int predict(const PredictOptions& options);
+int embed(const EmbedOptions& options);
 int serve(const ServeOptions& options);
 int describe(const DescribeOptions& options);

@@ -38,6 +38,7 @@ Examples
   bert_classifier train --data reviews.tsv --pretrained minilm --output model
   bert_classifier evaluate --model model --data held_out.tsv
   echo "not a bad film at all" | bert_classifier predict --model model
+  bert_classifier embed --model all-MiniLM-L6-v2 texts.txt --output vectors.npy
   bert_classifier serve --model model --port 8080
   mpirun -n 4 bert_classifier train --output model          four ranks, equal weights
 
@@ -87,6 +88,7 @@ struct Program {
   TrainOptions train;
   EvaluateOptions evaluate;
   PredictOptions predict;
+  EmbedOptions embed;
   ServeOptions serve;
   DescribeOptions describe;
 
@@ -100,6 +102,7 @@ struct Program {
     command("train", "trains a model on labelled texts", train);
     command("evaluate", "measures a model on labelled rows", evaluate);
     command("predict", "predicts the class of each line", predict);
+    command("embed", "gives each line a vector", embed);
     command("serve", "answers over HTTP: GET /ping, POST /invocations", serve);
     command("describe", "describes the machine and the program", describe);
   }
@@ -192,6 +195,7 @@ struct Program {
     check_alone(name);
     if (name == "evaluate") return ::evaluate(evaluate);
     if (name == "predict") return ::predict(predict);
+    if (name == "embed") return ::embed(embed);
     return ::serve(serve);
   }
 };

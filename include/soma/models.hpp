@@ -6,6 +6,7 @@
 #include <soma/models/bert_config_json.hpp>
 #include <soma/models/pretrained.hpp>
 #include <soma/models/text_classifier.hpp>
+#include <soma/models/text_encoder.hpp>
 #include <soma/text.hpp>
 #include <soma/train.hpp>
 #include <soma/train/console_progress.hpp>

@@ -43,6 +43,8 @@ void check_options(const TrainOptions& options) {
                                     {"--max-length", options.max_length != usual.max_length},
                                     {"--dropout", options.dropout >= 0},
                                     {"--recompute", options.recompute},
+                                    {"--pooling", !options.pooling.empty()},
+                                    {"--freeze-layers", options.freeze_layers != 0},
                                     {"--stream", options.stream != 0},
                                     {"--weight-decay", options.weight_decay != usual.weight_decay},
                                     {"--decay-all", options.decay_all},

@@ -3,6 +3,7 @@
 #include "bert_classifier/train/row_options.hpp"
 #include "bert_classifier/train/validators.hpp"
 
+#include <soma/models/bert.hpp>
 #include <soma/optim/schedule.hpp>
 #include <soma/runtime/executor.hpp>
 
@@ -166,6 +167,20 @@ void add_options(CLI::App& command, TrainOptions& options) {
                 "keep only each layer's input and last sum for backward: needs less memory and "
                 "more time; the bits are the same")
       ->group(model_group);
+
+  command
+      .add_option("--pooling", options.pooling,
+                  "what the classifier reads of a text: its first token, the mean or the largest "
+                  "elements of all; other programs know first only; default: as the pretrained "
+                  "model has it, first for a new one")
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(soma::models::pooling_names),
+                                                     std::end(soma::models::pooling_names))))
+      ->group(model_group);
+  number("--freeze-layers", options.freeze_layers,
+         "the embeddings and the first N layers keep their weights; needs --pretrained",
+         model_group, CLI::Range(std::size_t{1}, std::size_t{1000}))
+      ->default_str("")
+      ->needs(pretrained);
 
   number("--epochs", options.epochs,
          "passes over the rows; default: 1 with --pretrained or generated reviews, 6 for a new "
@@ -343,6 +358,45 @@ void add_options(CLI::App& command, PredictOptions& options) {
                    "each line has two texts separated by a tab; the default for a model that was "
                    "trained with --pair-column");
   command.add_option("--batch-size", options.batch_size, "most texts per batch")
+      ->check(some)
+      ->capture_default_str()
+      ->type_name("N")
+      ->group(compute_group);
+  add_compute(command, options.compute);
+}
+
+void add_options(CLI::App& command, EmbedOptions& options) {
+  command
+      .add_option("--model", options.model,
+                  "folder of an encoder of sentences (modules.json), of a BERT, or of a trained "
+                  "classifier, whose encoder is used")
+      ->required()
+      ->type_name("FOLDER");
+  command
+      .add_option("file", options.files,
+                  "files with one text per line, also .gz and UTF-16; - is standard input")
+      ->take_all()
+      ->type_name("FILE ...")
+      ->default_str("-");
+  command
+      .add_option("--output", options.output,
+                  "a .npy file for all vectors, fp32 [lines, width]; default: a JSON list a line "
+                  "on standard output")
+      ->type_name("FILE");
+  command
+      .add_option("--pooling", options.pooling,
+                  "the vector of a text: of its first token, the mean or the largest elements; "
+                  "default: as the folder says, or the mean")
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(soma::models::pooling_names),
+                                                     std::end(soma::models::pooling_names))));
+  command.add_flag("--normalise", options.normalise,
+                   "vectors of length 1, also where the folder does not say so");
+  command
+      .add_option("--max-length", options.max_length,
+                  "most tokens of a text; longer texts are cut; default: as the folder says")
+      ->check(some)
+      ->type_name("N");
+  command.add_option("--batch-size", options.batch_size, "most texts that are read at a time")
       ->check(some)
       ->capture_default_str()
       ->type_name("N")

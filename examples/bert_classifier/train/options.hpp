@@ -74,6 +74,8 @@ struct TrainOptions {
   bool decay_all = false, no_shuffle = false;
   float dropout = -1;
   bool recompute = false;
+  std::string pooling;            // empty: as the pretrained model has it
+  std::size_t freeze_layers = 0;  // with the embeddings, if it is not 0
   std::uint64_t seed = 1;
   std::string precision = "fp32";
   std::uint64_t evaluate_every = 0, patience = 0;
@@ -110,6 +112,14 @@ struct PredictOptions {
   std::size_t batch_size = 32;
 };
 
+struct EmbedOptions {
+  ComputeOptions compute;
+  std::string model, output, pooling;
+  std::vector<std::string> files{"-"};
+  bool normalise = false;
+  std::size_t max_length = 0, batch_size = 256;
+};
+
 struct ServeOptions {
   ComputeOptions compute;
   std::string model, host = "127.0.0.1";
@@ -126,5 +136,6 @@ struct DescribeOptions {
 void add_options(CLI::App& command, TrainOptions& options);
 void add_options(CLI::App& command, EvaluateOptions& options);
 void add_options(CLI::App& command, PredictOptions& options);
+void add_options(CLI::App& command, EmbedOptions& options);
 void add_options(CLI::App& command, ServeOptions& options);
 void add_options(CLI::App& command, DescribeOptions& options);

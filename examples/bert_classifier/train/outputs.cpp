@@ -133,6 +133,12 @@ void try_outputs(const EvaluateOptions& options) {
   try_whole_file("evaluate", options.confusion);
 }
 
+void try_outputs(const EmbedOptions& options) {
+  for (const std::string& file : options.files)
+    refuse_same({{"--output", options.output}, {"file", file}}, 1);
+  try_whole_file("embed", options.output);
+}
+
 void check_held_out(const TrainOptions& options, const TrainingRows& rows) {
   if (!rows.held_out.empty()) return;
   for (const auto& [name, given] : {std::pair("--keep-best", options.keep_best),

@@ -15,6 +15,7 @@ std::unique_ptr<soma::CheckpointFolder> open_checkpoints(const TrainOptions& opt
 // Errors UsageError, file.write; if there are checkpoints already, those of open_checkpoints.
 void try_outputs(const TrainOptions& options, bool keeps_checkpoints);
 void try_outputs(const EvaluateOptions& options);
+void try_outputs(const EmbedOptions& options);
 
 // Error UsageError: an option that has no effect without validation rows.
 void check_held_out(const TrainOptions& options, const TrainingRows& rows);

@@ -21,6 +21,7 @@
 #include <soma/io/checkpoint_part_folder.hpp>
 #include <soma/io/precision_json.hpp>
 #include <soma/models/text_classifier.hpp>
+#include <soma/nn/freeze.hpp>
 #include <soma/pipeline.hpp>
 #include <soma/runtime/host.hpp>
 #include <soma/soma.hpp>
@@ -33,6 +34,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -65,6 +67,28 @@ std::size_t max_length(const TrainOptions& options) {
   return (std::min)(usual, soma::models::load_bert_config(options.pretrained).config.positions);
 }
 
+std::optional<soma::models::Pooling> pooling(const TrainOptions& options) {
+  using soma::models::pooling_names;
+  if (options.pooling.empty()) return {};
+  const auto* const found =
+      std::find(std::begin(pooling_names), std::end(pooling_names), options.pooling);
+  return static_cast<soma::models::Pooling>(found - std::begin(pooling_names));
+}
+
+// Freezes the embeddings and the first layers.
+void freeze_layers(const TextClassifier& model, std::size_t count) {
+  if (count == 0) return;
+  const std::size_t layers = model.config().layers;
+  if (count > layers)
+    throw UsageError("--freeze-layers: " + std::to_string(count) + " of a model with " +
+                     std::to_string(layers) + " layers");
+  const bool distilled = model.config().kind == soma::models::BertKind::distilbert;
+  soma::nn::freeze(model.parameters(), "*bert.embeddings.*");
+  for (std::size_t i = 0; i < count; ++i)
+    soma::nn::freeze(model.parameters(), std::string(distilled ? "*.transformer" : "*.encoder") +
+                                             ".layer." + std::to_string(i) + ".*");
+}
+
 // `later`: makes the initial weights on demand.
 std::unique_ptr<TextClassifier> make_model(soma::Context& context, const TrainOptions& options,
                                            const TrainingRows& rows, soma::nn::Later* later) {
@@ -73,6 +97,7 @@ std::unique_ptr<TextClassifier> make_model(soma::Context& context, const TrainOp
                                                      .seed = options.seed,
                                                      .dropout = options.dropout,
                                                      .recompute = options.recompute,
+                                                     .pooling = pooling(options),
                                                      .kind = label_kind(options.data),
                                                      .class_weights = class_weights(options, rows),
                                                      .input = rows.input,
@@ -80,6 +105,7 @@ std::unique_ptr<TextClassifier> make_model(soma::Context& context, const TrainOp
   if (!options.pretrained.empty()) {
     std::unique_ptr<TextClassifier> model(
         new TextClassifier(TextClassifier::from_pretrained(context, options.pretrained, settings)));
+    freeze_layers(*model, options.freeze_layers);
     if (!model->fresh().empty() && !options.quiet)
       std::cerr << "new tensors, which the files do not have: " << model->fresh().size()
                 << ", such as " << model->fresh().front() << '\n';

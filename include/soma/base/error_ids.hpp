@@ -153,6 +153,7 @@ inline constexpr ErrorId shard_index{"models.shard_index"};
 inline constexpr ErrorId model_file_name{"models.file_name"};
 inline constexpr ErrorId weights_file{"models.weights_file"};
 inline constexpr ErrorId model_not_finite{"models.not_finite"};
+inline constexpr ErrorId encoder_module{"models.encoder_module"};
 
 inline constexpr ErrorId train_options{"train.options"};
 inline constexpr ErrorId train_precision{"train.precision"};

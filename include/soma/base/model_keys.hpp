@@ -58,6 +58,7 @@ inline constexpr auto common_config_keys = std::to_array<ModelKey>({
     {"problem_type", honoured},
     {"tokenizer_class", honoured},
     {"soma_input", honoured},
+    {"soma_pooling", honoured},
     // Keys that change the computation.
     {"is_decoder", refused},
     {"add_cross_attention", refused},

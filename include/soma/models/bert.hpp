@@ -22,6 +22,11 @@ namespace SOMA_NAMESPACE::models {
 // the classifier has relu instead of tanh, and belongs to the classifier.
 enum class BertKind : std::uint8_t { bert, distilbert };
 
+// How the hidden states of a text become one vector: that of its first token, their mean, or the
+// largest element of each column.
+enum class Pooling : std::uint8_t { first, mean, max };
+inline constexpr std::string_view pooling_names[] = {"first", "mean", "max"};
+
 struct BertConfig {
   std::size_t vocabulary = 30522, width = 768, layers = 12, heads = 12, inner = 3072;
   std::size_t positions = 512, types = 2;
@@ -33,6 +38,8 @@ struct BertConfig {
   // memory, about a fifth more products, the same bits.
   bool recompute = false;
   BertKind kind = BertKind::bert;
+  // What the layer behind the encoder reads. With `first` the last layer computes first tokens only.
+  Pooling pooling = Pooling::first;
 
   static BertConfig base();
   static BertConfig minilm();
@@ -41,9 +48,9 @@ struct BertConfig {
 };
 
 // The floating-point operations of a classifier's training step on these sequences, forward and
-// backward (twice forward), without recomputation: products of the layers, attention, pooler. In
-// the last layer only keys and values are computed for all tokens, and everything else for first
-// tokens.
+// backward (twice forward), without recomputation: products of the layers, attention, pooler. With
+// Pooling::first the last layer computes only keys and values for all tokens, and everything else
+// for first tokens.
 double training_flops(const BertConfig& config, const Sequences& sequences);
 
 class BertModel {
@@ -63,14 +70,18 @@ class BertModel {
   // sequence_first() of all hidden states, but the last layer computes nothing for other tokens.
   // Errors as above, and ragged.empty_sequence.
   Var first(Tape& tape, const Var& ids, const Var& token_types = {}) const;
-  // The same in steps: embed(), then run_layer() for each layer. (A model without layers needs
-  // sequence_first() at the end.)
+  // The vector of each sequence, [sequences, width], by config.pooling. Errors as above.
+  Var pooled(Tape& tape, const Var& ids, const Var& token_types = {}) const;
+  // The same in steps: embed(), run_layer() for each layer, then pool_rows().
   Var embed(Tape& tape, const Var& ids, const Var& token_types = {}) const;
   Var run_layer(std::size_t i, Tape& tape, const Var& x) const;
 
-  // tanh, or relu for a DistilBERT, of a linear function of each sequence's first hidden state:
-  // [sequences, width].
-  Var pool(Tape& tape, const Var& first) const;
+  // The vector of each sequence from the rows of the last layer.
+  Var pool_rows(Tape& tape, const Var& x) const;
+
+  // tanh, or relu for a DistilBERT, of a linear function of each sequence's vector: [sequences,
+  // width].
+  Var pool(Tape& tape, const Var& vectors) const;
 
   // The classifier names a DistilBERT's pooler.
   void collect(nn::Collector& collector) const;
@@ -99,7 +110,7 @@ class BertModel {
     void collect(nn::Collector& collector) const;
   };
 
-  nn::EncoderSetting first_setting() const;
+  nn::EncoderSetting pooled_setting() const;
 };
 
 class BertClassifier {

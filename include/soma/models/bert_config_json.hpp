@@ -55,6 +55,7 @@ class BertConfigReader {
   static std::string shown(const Json& value);
 
   bool other_task() const;
+  Pooling pooling() const;
   InputForm input() const;
 
   std::size_t size(const char* key, std::size_t otherwise, std::uint64_t most) const;

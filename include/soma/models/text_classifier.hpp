@@ -38,6 +38,9 @@ struct TextClassifierOptions {
   std::uint64_t seed = 0;  // for random initial values
   float dropout = -1;      // everywhere; below 0: the configuration's
   bool recompute = false;  // BertConfig::recompute
+  // Not set: the configuration's, which is first unless a folder says otherwise. Other libraries
+  // know first only: their answers of a model with another pooling differ.
+  std::optional<Pooling> pooling{};
   // The kind of a text's label. Not set: one label, or with empty `labels` the files' kind. A
   // number has at most one label, which is its name.
   std::optional<data::LabelKind> kind{};

@@ -10,6 +10,7 @@
 #include <soma/ops/choose/settings.hpp>
 #include <soma/ops/element/settings.hpp>
 #include <soma/ops/image/settings.hpp>
+#include <soma/ops/plain_call.hpp>
 #include <soma/ops/records.hpp>
 
 #include <algorithm>

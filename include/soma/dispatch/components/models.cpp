@@ -8,4 +8,5 @@
 #include <soma/models/impl/model_files.ipp>
 #include <soma/models/impl/pretrained.ipp>
 #include <soma/models/impl/text_classifier.ipp>
+#include <soma/models/impl/text_encoder.ipp>
 #include <soma/models/impl/tokenized_pairs.ipp>

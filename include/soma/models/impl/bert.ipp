@@ -3,6 +3,7 @@
 
 #include <soma/models/bert.hpp>
 
+#include <soma/autograd/sequence_functions.hpp>
 #include <soma/base/record.hpp>
 #include <soma/nn/pieces.hpp>
 #include <soma/nn/transformer.hpp>
@@ -43,7 +44,8 @@ SOMA_INLINE double training_flops(const BertConfig& config, const Sequences& seq
   };
   double forward = count * 2 * width * width;
   if (config.layers != 0)
-    forward += static_cast<double>(config.layers - 1) * layer(rows, pairs) + layer(count, rows);
+    forward += static_cast<double>(config.layers - 1) * layer(rows, pairs) +
+               (config.pooling == Pooling::first ? layer(count, rows) : layer(rows, pairs));
   return 3 * forward;
 }
 
@@ -77,16 +79,27 @@ SOMA_INLINE Var BertModel::operator()(Tape& tape, const Var& ids, const Var& tok
 }
 
 SOMA_INLINE Var BertModel::first(Tape& tape, const Var& ids, const Var& token_types) const {
-  return encoder(tape, embed(tape, ids, token_types), first_setting());
+  return encoder(tape, embed(tape, ids, token_types),
+                 {.recompute = config.recompute, .first_rows = true});
+}
+
+SOMA_INLINE Var BertModel::pooled(Tape& tape, const Var& ids, const Var& token_types) const {
+  return pool_rows(tape, encoder(tape, embed(tape, ids, token_types), pooled_setting()));
+}
+
+SOMA_INLINE Var BertModel::pool_rows(Tape& tape, const Var& x) const {
+  if (config.pooling == Pooling::mean) return sequence_mean(tape, x);
+  if (config.pooling == Pooling::max) return sequence_max(tape, x);
+  return encoder.layers.empty() ? sequence_first(tape, x) : x;
 }
 
 SOMA_INLINE Var BertModel::run_layer(std::size_t i, Tape& tape, const Var& x) const {
-  return encoder.run_layer(i, tape, x, first_setting());
+  return encoder.run_layer(i, tape, x, pooled_setting());
 }
 
-SOMA_INLINE Var BertModel::pool(Tape& tape, const Var& first) const {
+SOMA_INLINE Var BertModel::pool(Tape& tape, const Var& vectors) const {
   const bool distilled = config.kind == BertKind::distilbert;
-  return pooler(tape, first, {.activation = distilled ? Activation::relu : Activation::tanh});
+  return pooler(tape, vectors, {.activation = distilled ? Activation::relu : Activation::tanh});
 }
 
 SOMA_INLINE void BertModel::collect(nn::Collector& collector) const {
@@ -119,6 +132,8 @@ SOMA_INLINE void BertModel::describe(Record& identity) const {
   identity.set("dropout", config.dropout);
   identity.set("attention_dropout", config.attention_dropout);
   if (config.kind == BertKind::distilbert) identity.set("kind", "distilbert");
+  if (config.pooling != Pooling::first)
+    identity.set("pooling", pooling_names[static_cast<std::size_t>(config.pooling)]);
 }
 
 SOMA_INLINE void BertModel::Layer::collect(nn::Collector& collector) const {
@@ -144,8 +159,8 @@ SOMA_INLINE void BertModel::Projections::collect(nn::Collector& collector) const
   attention.collect_projections(collector);
 }
 
-SOMA_INLINE nn::EncoderSetting BertModel::first_setting() const {
-  return {.recompute = config.recompute, .first_rows = true};
+SOMA_INLINE nn::EncoderSetting BertModel::pooled_setting() const {
+  return {.recompute = config.recompute, .first_rows = config.pooling == Pooling::first};
 }
 
 SOMA_INLINE Var BertModel::embed(Tape& tape, const Var& ids, const Var& token_types) const {
@@ -256,8 +271,7 @@ SOMA_INLINE Var BertClassifier::run_piece(std::size_t i, Tape& tape, const Var& 
                                           const Var& token_types) const {
   if (i == 0) return bert.embed(tape, x, token_types);
   if (i + 1 < piece_count()) return bert.run_layer(i - 1, tape, x);
-  const Var first = bert.encoder.layers.empty() ? sequence_first(tape, x) : x;
-  const Var pooled = dropout(tape, bert.pool(tape, first));
+  const Var pooled = dropout(tape, bert.pool(tape, bert.pool_rows(tape, x)));
   return classifier(
       tape, pooled.value().dtype() == DType::fp32 ? pooled : cast(tape, pooled, DType::fp32));
 }

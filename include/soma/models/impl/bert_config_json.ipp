@@ -47,6 +47,7 @@ SOMA_INLINE BertConfigFile BertConfigReader::read() const {
     read_bert(config);
   else
     read_distilbert(config);
+  config.pooling = pooling();
   file.labels = labels();
   file.other_task = other_task();
   file.kind = label_kind(file.labels.size());
@@ -137,6 +138,16 @@ SOMA_INLINE bool BertConfigReader::other_task() const {
     return name.get_ref<const std::string&>().ends_with("ForSequenceClassification");
   };
   return !names->empty() && std::ranges::none_of(*names, is_classifier);
+}
+
+SOMA_INLINE Pooling BertConfigReader::pooling() const {
+  const Json* name = text("soma_pooling");
+  if (name == nullptr) return Pooling::first;
+  const auto found = std::ranges::find(pooling_names, name->get_ref<const std::string&>());
+  if (found == std::end(pooling_names))
+    bad_value("soma_pooling", soma::quoted(name->get_ref<const std::string&>()),
+              "\"first\", \"mean\" or \"max\"");
+  return static_cast<Pooling>(found - std::begin(pooling_names));
 }
 
 SOMA_INLINE InputForm BertConfigReader::input() const {
@@ -322,6 +333,9 @@ SOMA_INLINE std::string to_json(const BertConfigFile& file) {
                                 {"torch_dtype", "\"float32\""},
                                 {"vocab_size", std::to_string(config.vocabulary)},
                             });
+  if (config.pooling != Pooling::first)
+    lines.emplace_back("soma_pooling",
+                       soma::quoted(pooling_names[static_cast<std::size_t>(config.pooling)]));
   if (file.input != InputForm{}) lines.emplace_back(input_form_key, to_json(to_record(file.input)));
   std::ranges::sort(lines);
   std::string text;

@@ -317,6 +317,7 @@ SOMA_INLINE BertConfig TextClassifier::checked(BertConfig config,
   // The files may have more embedding rows than the tokenizer has pieces, never fewer.
   config.vocabulary = (std::max)(config.vocabulary, vocabulary);
   config.recompute = options.recompute;
+  config.pooling = options.pooling.value_or(config.pooling);
   if (options.dropout >= 0) {
     config.dropout = config.attention_dropout = options.dropout;
     config.classifier_dropout.reset();
