@@ -69,6 +69,10 @@ models::TextClassifier classifier(Context& context, Pooling pooling = Pooling::f
       {.labels = {"no", "yes"}, .seed = 4, .dropout = 0, .pooling = pooling});
 }
 
+bool has(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
 // The vector of a text by plain loops over the hidden states of its tokens.
 std::vector<double> plain_vector(Context& context, const models::TextClassifier& model,
                                  const std::string& text, Pooling pooling, bool normalised) {
@@ -151,8 +155,8 @@ TEST_CASE("a bare folder has the mean; a saved encoder reads back to the same bi
       CHECK(bits(context, again.embed(views(texts))) == bits(context, encoder.embed(views(texts))));
       CHECK(std::filesystem::exists(folder / "encoder/2_Normalize") == normalised);
     }
-    CHECK(contains(read_text(folder / "encoder/config.json"),
-                   kind == models::BertKind::bert ? "\"BertModel\"" : "\"DistilBertModel\""));
+    CHECK(has(read_text(folder / "encoder/config.json"),
+              kind == models::BertKind::bert ? "\"BertModel\"" : "\"DistilBertModel\""));
     write_text(folder / "encoder/notes.txt", "mine");
     CHECK(id_of([&] { bare.save(folder / "encoder"); }) == "file.write");
     CHECK(read_text(folder / "encoder/notes.txt") == "mine");
@@ -182,33 +186,31 @@ TEST_CASE("what an encoder's folder asks for and soma lacks is named", "[unit]")
   };
   const std::string first = R"({"type": "a.Transformer", "path": ""}, )",
                     second = R"({"type": "a.Pooling", "path": "1_Pooling"})";
-  CHECK(contains(refused("modules.json", "[" + first + second + R"(, {"type": "a.models.Dense"}])"),
-                 "Dense"));
-  CHECK(contains(refused("modules.json", "[" + second + "]"), "Pooling"));
-  CHECK(contains(
-      refused("modules.json", R"([{"type": "a.Transformer", "path": "../x"}, )" + second + "]"),
-      "../x"));
+  CHECK(has(refused("modules.json", "[" + first + second + R"(, {"type": "a.models.Dense"}])"),
+            "Dense"));
+  CHECK(has(refused("modules.json", "[" + second + "]"), "Pooling"));
+  CHECK(
+      has(refused("modules.json", R"([{"type": "a.Transformer", "path": "../x"}, )" + second + "]"),
+          "../x"));
   CHECK_FALSE(refused("modules.json", "[" + first.substr(0, first.size() - 2) + "]").empty());
   CHECK_FALSE(refused("modules.json", "[").empty());
   CHECK_FALSE(refused("modules.json", "{}").empty());
   CHECK_FALSE(refused("modules.json", "[7]").empty());
   CHECK_FALSE(refused("modules.json", R"([{"type": 7}])").empty());
-  CHECK(contains(refused("1_Pooling/config.json", R"({"pooling_mode_lasttoken": true})"),
-                 "lasttoken"));
-  CHECK(contains(refused("1_Pooling/config.json",
-                         R"({"pooling_mode_mean_tokens": true, "pooling_mode_max_tokens": true})"),
-                 "mean_tokens"));
-  CHECK(contains(refused("1_Pooling/config.json",
-                         R"({"pooling_mode": "mean", "word_embedding_dimension": 25})"),
-                 "25"));
-  CHECK(contains(refused("config_sentence_transformers.json",
-                         R"({"prompts": {"q": "query: "}, "default_prompt_name": "q"})"),
-                 "default_prompt_name"));
+  CHECK(has(refused("1_Pooling/config.json", R"({"pooling_mode_lasttoken": true})"), "lasttoken"));
+  CHECK(has(refused("1_Pooling/config.json",
+                    R"({"pooling_mode_mean_tokens": true, "pooling_mode_max_tokens": true})"),
+            "mean_tokens"));
+  CHECK(has(refused("1_Pooling/config.json",
+                    R"({"pooling_mode": "mean", "word_embedding_dimension": 25})"),
+            "25"));
+  CHECK(has(refused("config_sentence_transformers.json",
+                    R"({"prompts": {"q": "query: "}, "default_prompt_name": "q"})"),
+            "default_prompt_name"));
   CHECK(refused("config_sentence_transformers.json",
                 R"({"prompts": {"q": "query: "}, "default_prompt_name": null})")
             .empty());
-  CHECK(
-      contains(refused("sentence_bert_config.json", R"({"max_seq_length": 0})"), "max_seq_length"));
+  CHECK(has(refused("sentence_bert_config.json", R"({"max_seq_length": 0})"), "max_seq_length"));
   CHECK(refused("sentence_bert_config.json", R"({"max_seq_length": 9, "do_lower_case": true})")
             .empty());  // the tokenizer writes small letters itself
   CHECK(id_of([&] {

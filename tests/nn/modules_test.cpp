@@ -52,8 +52,8 @@ TEST_CASE("functions, pools and sizes are modules of a Sequential", "[unit]") {
   for (const Parameter& parameter : parameters) CHECK(parameter.gradient().defined());
   Record described("model");
   model.describe(described);
-  CHECK(to_json(described).find("align_corners") != std::string::npos);
-  CHECK(to_json(described).find("slope") != std::string::npos);
+  CHECK(described.contains("up.align_corners"));
+  CHECK(described.contains("leaky.slope"));
 }
 
 TEST_CASE("dropout of channels keeps or leaves out whole channels, by the row of the batch",
@@ -204,8 +204,8 @@ TEST_CASE("binary cross entropy of probabilities is finite at 0 and 1", "[unit]"
   const std::vector<float> given = values(context, loss.value());
   CHECK(given[0] == 0);
   CHECK(given[1] == 0);
-  CHECK(given[2] == Approx(87.3365f).epsilon(1e-5));
-  CHECK(given[3] == Approx(87.3365f).epsilon(1e-5));
+  CHECK(std::fabs(given[2] - 87.3365f) < 1e-3f);
+  CHECK(std::fabs(given[3] - 87.3365f) < 1e-3f);
   tape.backward(sum(tape, loss));
   for (const float slope : gradient_values(context, p)) CHECK(std::isfinite(slope));
 }

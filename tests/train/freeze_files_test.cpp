@@ -53,12 +53,12 @@ Outcome train_one(const Way& way, int rank, Communicator* communicator, Checkpoi
                                 .shard_optimizer = way.shard};
   options.pipeline.partitions = way.stages;
   std::optional<train::PipelineTrainer> pipeline;
-  std::optional<train::Trainer> plain;
+  std::optional<train::TrainerBase> plain;
   if (way.stages > 1)
     pipeline.emplace(context, made.task, options);
   else
     plain.emplace(context, made.task, options);
-  train::TrainerBase& trainer = pipeline ? static_cast<train::TrainerBase&>(*pipeline) : *plain;
+  train::TrainerBase& trainer = pipeline ? *pipeline : *plain;
   Follower follower(rank == 0 ? stop_after : 0);
   trainer.add(follower);
   trainer.fit(source, nullptr, &follower.stop);

@@ -44,8 +44,8 @@ Var kl_div_batch_mean(Tape& tape, const Var& x, const Var& target);
 // -x[label] of log probabilities [..., classes] and labels [...] (int32 or int64). Rows whose label
 // is setting.ignore_index do not count. cross_entropy() combines this loss with log_softmax().
 Var nll_loss(Tape& tape, const Var& x, const Var& labels, const CrossEntropySetting& setting = {});
-// binary_cross_entropy_with_logits() whose positives weigh `positive_weight` as much: one weight, or
-// one for each of the last dimension.
+// binary_cross_entropy_with_logits() whose positives weigh `positive_weight` as much: one weight,
+// or one for each of the last dimension.
 Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target,
                                      const Var& positive_weight,
                                      LossReduction reduction = LossReduction::mean);

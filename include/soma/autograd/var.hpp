@@ -66,8 +66,8 @@ class Var {
   // tensor.shape.
   void set_gradient(Gradient gradient) const;
   void clear_gradient() const;
-  // A frozen parameter is a constant on tapes, until it is no longer frozen: it gets no gradient, so
-  // no optimizer moves it. Clears its gradient. Error autograd.not_leaf: not a parameter.
+  // A frozen parameter is a constant on tapes, until it is no longer frozen: it gets no gradient,
+  // so no optimizer moves it. Clears its gradient. Error autograd.not_leaf: not a parameter.
   void set_frozen(bool frozen) const;
   bool frozen() const;
   // Gives a parameter another tensor of its shape, for example the same numbers in another type.

@@ -38,7 +38,8 @@ struct BertConfig {
   // memory, about a fifth more products, the same bits.
   bool recompute = false;
   BertKind kind = BertKind::bert;
-  // What the layer behind the encoder reads. With `first` the last layer computes first tokens only.
+  // The layer behind the encoder reads these vectors. With `first` the last layer computes first
+  // tokens only.
   Pooling pooling = Pooling::first;
 
   static BertConfig base();

@@ -10,6 +10,7 @@
 #include <soma/text/tokenizer.hpp>
 
 #include <cstddef>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -36,7 +37,8 @@ class TextEncoder {
   // Reads a folder with config.json, model.safetensors and the tokenizer's files, and if they are
   // there modules.json, the pooling's config.json, sentence_bert_config.json and
   // config_sentence_transformers.json. Errors models.encoder_module (a module, a way of pooling, a
-  // prompt or a setting that soma lacks: it is named), and those of TextClassifier::from_pretrained.
+  // prompt or a setting that soma lacks: it is named), and those of
+  // TextClassifier::from_pretrained.
   static TextEncoder from_pretrained(Context& context, std::string_view folder,
                                      const TextEncoderOptions& options = {});
 
@@ -45,18 +47,16 @@ class TextEncoder {
   // other file is refused. Error file.write.
   void save(std::string_view folder) const;
 
-  // fp32 [texts, width()]. Texts are computed in batches of similar lengths, so that memory does not
-  // grow with their number; a vector does not depend on the other texts. A text without tokens of
+  // fp32 [texts, width()]. Texts are computed in batches of similar lengths, so that memory does
+  // not grow with their number; a vector does not depend on the other texts. A text without tokens of
   // its own gets the vector of the special tokens. Errors models.not_finite (the model gives NaN or
   // infinity), and those of Tokenizer::encode.
   Tensor embed(std::span<const std::string_view> texts, DType activations = DType::fp32) const;
-  Tensor embed(std::initializer_list<std::string_view> texts) const {
-    return embed(std::span<const std::string_view>(texts.begin(), texts.size()));
-  }
+  Tensor embed(std::initializer_list<std::string_view> texts) const;
 
   // The vector of each sequence on a tape, [sequences, width()]: for a training of one's own.
   Var operator()(Tape& tape, const Var& ids, const Var& token_types = {}) const;
-  void collect(nn::Collector& collector) const { model_.bert.collect(collector); }
+  void collect(nn::Collector& collector) const;
 
   std::size_t width() const { return model_.bert.config.width; }
   Pooling pooling() const { return model_.bert.config.pooling; }

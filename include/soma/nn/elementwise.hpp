@@ -2,7 +2,7 @@
 // Functions without parameters as modules, for nn::Sequential.
 //
 //   model.add("1", soma::nn::Relu());
-//   model.add("2", soma::nn::Elementwise<soma::laplace>());  // any function of a tape and a variable
+//   model.add("2", soma::nn::Elementwise<soma::laplace>());  // any such function
 
 #include <soma/autograd/choosing.hpp>
 #include <soma/autograd/functions.hpp>
@@ -66,7 +66,7 @@ class Identity {
 class Glu {
  public:
   explicit Glu(std::size_t along) : dimension(along) {}
-  Var operator()(Tape& tape, const Var& x) const { return glu(tape, x, dimension); }
+  Var operator()(Tape& tape, const Var& x) const;
   void collect(Collector&) const {}
   void describe(Record& record) const;
 

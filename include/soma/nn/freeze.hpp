@@ -1,7 +1,7 @@
 #pragma once
 // freeze(): parameters that a training leaves as they are.
 //
-//   soma::nn::freeze(model, "bert.encoder.layer.*");  // before the optimizer or the trainer is made
+//   soma::nn::freeze(model, "bert.encoder.layer.*");  // before the trainer is made
 //   soma::nn::unfreeze(model, "bert.encoder.layer.11.*");
 //
 // A frozen parameter is a constant on tapes: backward ends above the lowest layer that is trained.

@@ -13,7 +13,7 @@ namespace SOMA_NAMESPACE::nn {
 class MaxPool2d {
  public:
   explicit MaxPool2d(const MaxPoolSetting& pool = {}) : setting(pool) {}
-  Var operator()(Tape& tape, const Var& x) const { return max_pool2d(tape, x, setting); }
+  Var operator()(Tape& tape, const Var& x) const;
   void collect(Collector&) const {}
   void describe(Record& record) const;
 
@@ -70,7 +70,7 @@ class Upsample {
 class PixelShuffle {
  public:
   explicit PixelShuffle(std::size_t upscale) : factor(upscale) {}
-  Var operator()(Tape& tape, const Var& x) const { return pixel_shuffle(tape, x, factor); }
+  Var operator()(Tape& tape, const Var& x) const;
   void collect(Collector&) const {}
   void describe(Record& record) const;
 

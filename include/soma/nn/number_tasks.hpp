@@ -72,9 +72,9 @@ class RegressionTask final : public Task {
 };
 
 // Trains a model by binary cross entropy for each label, optionally with a weight of each label's
-// positives. The model is called as call_model() says and returns logits [sequences, labels]. Labels
-// of a batch: fp32 [sequences, labels], 0 or 1. The model may have describe(Record&), as a task has, and pieces(). Metrics: micro_f1, macro_f1, f1_0
-// and so on.
+// positives. The model is called as call_model() says and returns logits [sequences, labels].
+// Labels of a batch: fp32 [sequences, labels], 0 or 1. The model may have describe(Record&), as a
+// task has, and pieces(). Metrics: micro_f1, macro_f1, f1_0 and so on.
 template <class Model>
 class MultiLabelTask final : public Task {
  public:

@@ -22,12 +22,6 @@ namespace SOMA_NAMESPACE::detail {
 // An optional input, which may also be missing at the end of the list.
 Tensor input_or_none(std::span<const Tensor> inputs, std::size_t index);
 
-// Element i of a contiguous tensor of int32 or int64.
-inline std::int64_t index_at(const Tensor& ids, std::size_t i) {
-  return ids.dtype() == DType::int32 ? std::int64_t{ids.data<std::int32_t>()[i]}
-                                     : ids.data<std::int64_t>()[i];
-}
-
 // ---- tensors as matrices: all dimensions but the last are rows
 
 // The tensor as rows of its last dimension, rank 2.

@@ -156,7 +156,9 @@ SOMA_INLINE Var one_hot(Tape& tape, const Var& ids, std::size_t classes) {
       tape.context(), Shape(std::span<const std::size_t>(sizes.data(), shape.rank() + 1)));
   float* row = y.mutable_data<float>();
   for (std::size_t i = 0; i < numbers.elements(); ++i, row += classes) {
-    const std::int64_t id = detail::index_at(numbers, i);
+    const std::int64_t id = numbers.dtype() == DType::int32
+                                ? std::int64_t{numbers.data<std::int32_t>()[i]}
+                                : numbers.data<std::int64_t>()[i];
     if (id < 0 || static_cast<std::uint64_t>(id) >= classes)
       fail(error_id::operator_value, "one_hot", "ids[" + std::to_string(i) + "]",
            std::to_string(id), "0 to " + std::to_string(classes) + " - 1");

@@ -79,7 +79,7 @@ class EncoderFile {
   std::string path_;
 };
 
-// What the files beside a model's say.
+// The modules of a folder.
 struct EncoderFiles {
   std::string model{};         // the folder of the model
   std::string pooling_file{};  // empty: there is none
@@ -287,6 +287,14 @@ SOMA_INLINE void TextEncoder::save(std::string_view folder) const {
   save_safetensors(whole / "model.safetensors", nn::state_dict(nn::parameters(model_.bert)),
                    {{"format", "pt"}});
   whole.commit();
+}
+
+SOMA_INLINE Tensor TextEncoder::embed(std::initializer_list<std::string_view> texts) const {
+  return embed(std::span<const std::string_view>(texts.begin(), texts.size()));
+}
+
+SOMA_INLINE void TextEncoder::collect(nn::Collector& collector) const {
+  model_.bert.collect(collector);
 }
 
 SOMA_INLINE Var TextEncoder::operator()(Tape& tape, const Var& ids, const Var& token_types) const {

@@ -42,6 +42,8 @@ SOMA_INLINE void Prelu::collect(Collector& collector) const {
   collector.add("weight", weight, ParameterRole::scale);
 }
 
+SOMA_INLINE Var Glu::operator()(Tape& tape, const Var& x) const { return glu(tape, x, dimension); }
+
 SOMA_INLINE void Glu::describe(Record& record) const {
   record.set("dimension", std::uint64_t{dimension});
 }

@@ -42,6 +42,10 @@ SOMA_INLINE void describe_pool(Record& record, const Pool1dOptions& options) {
 
 namespace SOMA_NAMESPACE::nn {
 
+SOMA_INLINE Var MaxPool2d::operator()(Tape& tape, const Var& x) const {
+  return max_pool2d(tape, x, setting);
+}
+
 SOMA_INLINE void MaxPool2d::describe(Record& record) const {
   detail::describe_steps(record, setting.steps);
   record.set("kernel_height", std::uint64_t{setting.kernel_height});
@@ -107,6 +111,10 @@ SOMA_INLINE void Upsample::describe(Record& record) const {
   record.set("factor", std::uint64_t{options.factor});
   record.set("bilinear", options.bilinear);
   record.set("align_corners", options.align_corners);
+}
+
+SOMA_INLINE Var PixelShuffle::operator()(Tape& tape, const Var& x) const {
+  return pixel_shuffle(tape, x, factor);
 }
 
 SOMA_INLINE void PixelShuffle::describe(Record& record) const {

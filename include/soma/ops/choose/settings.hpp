@@ -7,7 +7,7 @@
 
 namespace SOMA_NAMESPACE {
 
-// Of gather, scatter_add and cumsum.
+// Used by gather, scatter_add and cumsum.
 struct DimensionSetting {
   std::size_t dimension = 0;
 };

@@ -24,7 +24,7 @@ struct TransposedSetting {
 void fields(FieldVisitor& visitor, TransposedSetting& setting);
 
 struct ResizeSetting {
-  std::size_t height = 0, width = 0;  // of the result
+  std::size_t height = 0, width = 0;  // the size of the result
   bool bilinear = false;              // false: the nearest pixel
   // Bilinear: true: the centres of the corner pixels stay where they are; false: the edges do.
   bool align_corners = false;

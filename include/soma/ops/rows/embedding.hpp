@@ -19,6 +19,11 @@ namespace SOMA_NAMESPACE {
 
 namespace detail {
 
+inline std::int64_t index_at(const Tensor& ids, std::size_t i) {
+  return ids.dtype() == DType::int32 ? std::int64_t{ids.data<std::int32_t>()[i]}
+                                     : ids.data<std::int64_t>()[i];
+}
+
 inline void embedding_shape(const ShapeCall& call) {
   const Tensor &table = call.inputs[0], &ids = call.inputs[1];
   check_rank("embedding", "table", table, 2);
