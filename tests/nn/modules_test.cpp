@@ -76,7 +76,7 @@ TEST_CASE("dropout of channels keeps or leaves out whole channels, by the row of
     CHECK((all[channel] == 0 || all[channel] == 4.0f / 3));
     kept += all[channel] != 0 ? 1 : 0;
   }
-  CHECK(kept > 340);  // of 512: 384 and 4.5 standard deviations of 9.8
+  CHECK(kept > 340);  // 384 of 512 and 4.5 standard deviations of 9.8
   CHECK(kept < 428);
   const std::vector<float> part = run(16, 16);
   CHECK(std::equal(part.begin(), part.end(), all.begin() + 16 * 8 * 6));

@@ -32,7 +32,7 @@ struct Bounds {
     const double s = row_sum_steps(columns) + 1;
     return {1.2 * (s + 2), 5 * (s + 3), 2.5 * (s + 3)};
   }
-  // Of images in a batch: up to 512 in a row of 8 shards, which meet in a tree.
+  // Images in a batch: up to 512 in a row of 8 shards, which meet in a tree.
   static Bounds of_batch(std::size_t images, std::size_t pixels) {
     const std::size_t in_run = (std::min)(images, std::size_t{512});
     const double s = row_sum_steps(pixels) + static_cast<double>(in_run + images / 512) + 3 + 1;

@@ -48,9 +48,9 @@ class TextEncoder {
   void save(std::string_view folder) const;
 
   // fp32 [texts, width()]. Texts are computed in batches of similar lengths, so that memory does
-  // not grow with their number; a vector does not depend on the other texts. A text without tokens of
-  // its own gets the vector of the special tokens. Errors models.not_finite (the model gives NaN or
-  // infinity), and those of Tokenizer::encode.
+  // not grow with their number; a vector does not depend on the other texts. A text without tokens
+  // of its own gets the vector of the special tokens. Errors models.not_finite (the model gives NaN
+  // or infinity), and those of Tokenizer::encode.
   Tensor embed(std::span<const std::string_view> texts, DType activations = DType::fp32) const;
   Tensor embed(std::initializer_list<std::string_view> texts) const;
 
