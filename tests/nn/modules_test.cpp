@@ -39,7 +39,7 @@ TEST_CASE("functions, pools and sizes are modules of a Sequential", "[unit]") {
       .add("same", nn::Identity())
       .add("flat", nn::Flatten())
       .add("relu", nn::Relu())
-      .add("out", nn::Linear(root / "out", 64, 6))
+      .add("out", nn::Linear(root / "out", 256, 6))
       .add("glu", nn::Glu(1))
       .add("leaky", nn::LeakyRelu(0.1f))
       .add("softmax", nn::Softmax());
@@ -152,7 +152,7 @@ TEST_CASE("multinomial draws in proportion, by the row of the batch", "[unit]") 
         [&] { multinomial(tape, tape.constant(floats(context, given)), count, 1, replacement); });
   };
   CHECK(refused({1, 0}, 2, false) == "operator.value");
-  CHECK(refused({1, 0}, 2, true).empty());
+  CHECK(refused({1, 0}, 2, true) == "no error");
   CHECK(refused({0, 0}, 1, true) == "operator.value");
   CHECK(refused({1, -1}, 1, true) == "operator.value");
   CHECK(refused({1, NAN}, 1, true) == "operator.value");
