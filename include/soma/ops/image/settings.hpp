@@ -1,9 +1,10 @@
 #pragma once
-// The settings of average_pool and convolution_transpose.
+// The settings of average_pool, convolution_transpose and quantized_convolution.
 
 #include <soma/ops/settings.hpp>
 
 #include <cstddef>
+#include <cstdint>
 
 namespace SOMA_NAMESPACE {
 
@@ -22,6 +23,17 @@ struct TransposedSetting {
   std::size_t extra_height = 0, extra_width = 0;  // rows and columns behind the result's last
 };
 void fields(FieldVisitor& visitor, TransposedSetting& setting);
+
+// A convolution whose operands are converted on input (ops/image/quantized_convolution.hpp).
+struct QuantizedConvolutionSetting {
+  TransposedSetting steps{};
+  bool transposed = false;           // false: steps.extra_height and extra_width are not read
+  LinearFormats* formats = nullptr;  // owned by the layer, which outlives the tape's recording
+  std::uint32_t step = 0;            // for stochastic rounding
+  bool training = false;             // amax is remembered
+  bool record = false;               // and operands for the gradient
+};
+void fields(FieldVisitor& visitor, QuantizedConvolutionSetting& setting);
 
 }  // namespace SOMA_NAMESPACE
 

@@ -20,4 +20,13 @@ SOMA_INLINE void fields(FieldVisitor& visitor, TransposedSetting& setting) {
   visitor.key("extra_width", setting.extra_width);
 }
 
+SOMA_INLINE void fields(FieldVisitor& visitor, QuantizedConvolutionSetting& setting) {
+  visitor.key("steps", setting.steps);
+  visitor.key("transposed", setting.transposed);
+  visitor.pointer("formats", setting.formats);
+  visitor.run_time("step", setting.step);
+  visitor.key("training", setting.training);
+  visitor.key("record", setting.record);
+}
+
 }  // namespace SOMA_NAMESPACE
