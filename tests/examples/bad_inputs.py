@@ -105,6 +105,8 @@ for option, path in [("checkpoint", "out/steps"), ("log-json", "out/log.jsonl"),
 for what, options in [("seed", ["--seed=2"]), ("model", ["--preset=small"]),
                       ("rate", ["--learning-rate=0.5"]), ("precision", ["--precision=bf16"]),
                       ("batches", ["--batch-size=7"]), ("schedule", ["--schedule=cosine"]),
+                      ("optimizer", ["--optimizer=sgd", "--weight-decay=0.01"]), ("beta", ["--beta2=0.99"]),
+                      ("decay", ["--weight-decay=0.1"]), ("average", ["--average=0.9"]),
                       ("metric", ["--metric=accuracy"]), ("loss", ["--class-weights=balanced"]),
                       ("arithmetic", ["--math=portable"]), ("dropout", ["--dropout=0.5"])]:
     case(f"checkpoint of another {what}", [*TRAIN, *GOOD, *CHECKPOINT, *options], 1,
@@ -151,6 +153,24 @@ for schedule, option in [("linear", "--schedule-factor=0.5"), ("constant", "--fi
                          ("cosine", "--schedule-threshold=0")]:
     usage(f"{option} with {schedule}", [*TRAIN, *GOOD, f"--schedule={schedule}", option],
           f"{option.split('=')[0]} does nothing with --schedule {schedule}")
+usage("optimizer", [*TRAIN, "--optimizer=adan"])
+for optimizer, option in [("sgd", "--beta1=0.8"), ("rmsprop", "--beta2=0.9"), ("sgd", "--epsilon=1e-6"),
+                          ("adamw", "--momentum=0.9"), ("rmsprop", "--dampening=0.1"), ("adam", "--nesterov"),
+                          ("adagrad", "--alpha=0.9"), ("lamb", "--rate-decay=0.1"), ("adamw", "--initial-square=1"),
+                          ("adam", "--beta2-decay=-0.7"), ("sgd", "--floor=1e-7"), ("lamb", "--least-scale=1"),
+                          ("adagrad", "--update-clip=2"), ("adafactor", "--beta1=0.9")]:
+    usage(f"{option} with {optimizer}", [*TRAIN, *GOOD, f"--optimizer={optimizer}", option],
+          f"{option.split('=')[0]} does nothing with --optimizer {optimizer}")
+for option in ["--nesterov", "--dampening=0.5"]:
+    usage(f"{option} alone", [*TRAIN, *GOOD, "--optimizer=sgd", option],
+          f"{option.split('=')[0]} does nothing without --momentum")
+usage("states of adafactor", [*TRAIN, *GOOD, "--optimizer=adafactor", "--precision=bf16_sr"],
+      "--optimizer adafactor keeps its states in fp32")
+usage("every without an average", [*TRAIN, "--average-every=2"], "--average")
+usage("from without an average", [*TRAIN, "--average-from=2"], "--average")
+usage("every zero", [*TRAIN, "--average=0.9", "--average-every=0"])
+usage("average above one", [*TRAIN, *GOOD, "--average=1.5"])
+case("average of one", [*TRAIN, *GOOD, "--average=1"], 1, "train.options", says="average.decay")
 usage("factor above one", [*TRAIN, "--schedule=step", "--schedule-factor=2"])
 usage("preset", [*TRAIN, "--preset=huge"])
 usage("math", [*TRAIN, "--math=exact"])

@@ -54,7 +54,7 @@ def check_unspaced(program, work, checks):
 
 def check_refusals(program, data, checks):
     for option in ["--preset=base", "--max-length=64", "--precision=bf16", "--stream=10",
-                   "--weight-decay=0.1", "--dropout=0.5", "--vocab-size=500"]:
+                   "--weight-decay=0.1", "--dropout=0.5", "--vocab-size=500", "--optimizer=sgd", "--beta1=0.8"]:
         result = tool.run(program, [*TRAIN, f"--data={data}", option])
         checks.that(result.returncode == 2 and option.split("=")[0].encode() in result.stderr
                     and b"[cli.usage]" in result.stderr, f"{option}: {result.stderr}")

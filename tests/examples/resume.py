@@ -187,6 +187,41 @@ def check_longer(program, work, checks):
     checks.that(code == 0, f"other validation rows that decide nothing: {said}")
 
 
+def check_optimizers(program, work, checks):
+    """Every optimizer, with its options and an average, goes on to the same bits, and from none other's checkpoint."""
+    optimizers = {"adamw": ["--beta1=0.8", "--beta2=0.99", "--epsilon=1e-7"], "adam": ["--weight-decay=0.1"],
+                  "lamb": ["--epsilon=1e-7"], "sgd": ["--momentum=0.9", "--nesterov", "--learning-rate=0.1"],
+                  "rmsprop": ["--alpha=0.9", "--momentum=0.5"], "adagrad": ["--rate-decay=0.1", "--initial-square=0.1"],
+                  "adafactor": ["--update-clip=0.5", "--beta2-decay=-0.7", "--learning-rate=0.01"]}
+    hashes, plain = {}, {}
+    for name, options in optimizers.items():
+        folder = tool.fresh_folder(work / f"optimizer_{name}")
+
+        def run(log, *more):
+            result = tool.run(program, [*tool.THIRTY_STEPS, f"--log-json={folder}/{log}.jsonl", f"--optimizer={name}",
+                                        *options, *more])
+            checks.that(result.returncode == 0, f"{name}: {result.stderr.decode()}")
+            return tool.weights_hash(folder / f"{log}.jsonl")
+
+        average = ["--average=0.9", "--average-from=5", "--average-every=3"]
+        plain[name] = run("plain")
+        hashes[name] = run("whole", *average)
+        kept = [f"--checkpoint={folder}/steps", "--checkpoint-every=11", "--keep-checkpoints=9", *average]
+        run("first", *kept)
+        shutil.rmtree(folder / "steps" / "step-0000000030")
+        shutil.rmtree(folder / "steps" / "step-0000000022")
+        checks.that(run("second", *kept, "--resume") == hashes[name], f"{name}: other weights after a break")
+    checks.that(len({*hashes.values(), *plain.values()}) == 2 * len(optimizers), f"equal weights: {hashes}, {plain}")
+    # The options reach the optimizer, and another optimizer is refused by name.
+    folder = work / "optimizer_sgd"
+    for other in (["--optimizer=adam"], ["--optimizer=sgd", "--momentum=0.8", "--nesterov"]):
+        result = tool.run(program, [*tool.THIRTY_STEPS, *other, "--learning-rate=0.1", f"--checkpoint={folder}/steps",
+                                    "--resume", "--average=0.9", "--average-from=5", "--average-every=3"])
+        said = result.stderr.decode()
+        checks.that(result.returncode == 1 and "[checkpoint.identity]" in said and "optimizer" in said,
+                    f"{other}: {result.returncode}, {said}")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("program")
@@ -204,6 +239,7 @@ def main():
     every_step(program, work, "bf16_sr", [1, 13, 29], checks)
     check_events(program, work, checks)
     check_longer(program, work, checks)
+    check_optimizers(program, work, checks)
     check_terminated(program, work, given.stops, wanted, draw, checks)
     check_killed(program, work, given.kills, wanted, seconds, draw, checks)
     return checks.finish(f"resume, seed {given.seed}")

@@ -5,6 +5,7 @@
 #include "catch.hpp"
 #include "support/errors.hpp"
 
+#include <span>
 #include <string>
 
 using namespace soma;
@@ -90,4 +91,14 @@ TEST_CASE("what is wrong in a file is named", "[unit]") {
         }) == "train.precision");
   CHECK(id_of([] { find_precision("/nowhere/mine.json"); }) == "file.read");
   CHECK(find_precision("bf16_sr") == Precision::bf16_sr());
+}
+
+TEST_CASE("a rounding of one's own is shown, and a file has none", "[unit]") {
+  Precision precision = Precision::fp8_current();
+  precision.gemm_weights.own = {"table 7", [](std::span<float>) {}};
+  const std::string text = to_json(precision);
+  CHECK(text.find(R"("own": "table 7")") != std::string::npos);
+  CHECK(message_of([&] { precision_from_json(text); }) ==
+        "precision_from_json: gemm_weights.own is \"table 7\", wanted none: a file has no "
+        "functions; a program sets an OwnRounding [train.precision]");
 }

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <vector>
 
 using namespace soma;
@@ -83,6 +84,7 @@ TEST_CASE("settings list every member", "[unit]") {
   constexpr std::size_t type = sizeof(std::optional<DType>);  // shown as a copy
   check_all_listed<LinearSetting>("linear", type);
   check_all_listed<QuantizedLinearSetting>("quantized linear");
+  check_all_listed<QuantizedConvolutionSetting>("quantized convolution");
   check_all_listed<MatmulSetting>("matmul", type);
   check_all_listed<AttentionSetting>("attention");
   check_all_listed<EmbeddingSetting>("embedding");
@@ -96,7 +98,7 @@ TEST_CASE("settings list every member", "[unit]") {
   check_all_listed<TransposeSetting>("transpose");
   check_all_listed<SliceSetting>("slice");
   check_all_listed<CastSetting>("cast");
-  check_all_listed<QuantizeSetting>("quantize");
+  check_all_listed<QuantizeSetting>("quantize", sizeof(std::string_view));  // a rounding's name
   check_all_listed<SgdSetting>("sgd");
   check_all_listed<AdamSetting>("adam");
   check_all_listed<LambSetting>("lamb");

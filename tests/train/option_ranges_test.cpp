@@ -244,6 +244,7 @@ TEST_CASE("the tables of layers and runs", "[unit]") {
             "; clip: a number from 0; price_per_hour: " + from_0 +
             "; stop_patience: a number from 0; pipeline.partitions: " + one +
             "; pipeline.microbatches: " + one);
+  CHECK(ranges(train::AverageOptions{}) == "decay: above 0, below 1; every: " + one);
   CHECK(ranges(train::PipelineOptions{.memory_weight = 0.5}) ==
         "partitions: " + one + "; microbatches: " + one + "; memory_weight: 0 to 1");
 }
@@ -411,7 +412,9 @@ TEST_CASE("trainers refuse numbers outside of their ranges", "[unit]") {
   auto context = make_context({.threads = 1});
   soma_test::SmallModel small(context);
   check(
-      "Trainer", train::TrainerOptions{.learning_rate = 1, .weight_decay = 0},
+      "Trainer",
+      train::TrainerOptions{
+          .learning_rate = 1, .weight_decay = 0, .average = train::AverageOptions{}},
       [&](const train::TrainerOptions& options) {
         train::Trainer trainer(context, small.task, options);
       },

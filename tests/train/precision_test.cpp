@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,21 @@ TrainerOptions options_of(const Precision& precision) {
   return {.epochs = 1, .learning_rate = 2e-3, .seed = 5, .precision = precision};
 }
 data::BatchOptions batching() { return {.batch_sequences = 16, .shuffle = true, .seed = 3}; }
+
+// Powers of two and their halves' sums, 2^i and 1.5 * 2^i, rounded in plain code.
+Precision own_rounding(std::string_view name) {
+  const OwnRounding halves{name, [](std::span<float> values) {
+                             for (float& value : values) {
+                               int exponent = 0;
+                               const float part = std::frexp(value, &exponent);
+                               value = std::ldexp(std::nearbyint(part * 4), exponent - 2);
+                             }
+                           }};
+  Precision own = Precision::fp8_current();
+  own.name = "own";
+  own.gemm_activations.own = own.gemm_weights.own = own.gemm_gradients.own = halves;
+  return own;
+}
 
 // All presets, and what none of them has: other directions, formats and roundings.
 std::vector<Precision> policies() {
@@ -43,6 +59,7 @@ std::vector<Precision> policies() {
   sums.name = "narrow sums";
   sums.accumulation = {.format = formats::bf16, .chunk = 2, .promote = 16};
   all.push_back(sums);
+  all.push_back(own_rounding("halves"));
   return all;
 }
 
@@ -181,6 +198,19 @@ TEST_CASE("a run with another precision is refused by name", "[unit]") {
   options.precision.gemm_weights.scaling.margin = 1;  // the name stays
   CHECK(message_of([&] { train_bits(context, options); }).find("check_identity: \"precision\"") ==
         0);
+
+  MemoryStore other(context);
+  options = options_of(own_rounding("halves"));
+  options.checkpoints = &other;
+  options.max_steps = 2;
+  train_bits(context, options);
+  options.resume = true;
+  options.precision = own_rounding("halves, rounded up");
+  const std::string refused = message_of([&] { train_bits(context, options); });
+  CHECK(refused.find("check_identity: \"precision\"") == 0);
+  CHECK(refused.find("by \"halves, rounded up\"") != std::string::npos);
+  options.precision.weights.own = options.precision.gemm_weights.own;
+  CHECK(id_of([&] { train_bits(context, options); }) == "train.precision");
 }
 
 TEST_CASE("every recipe learns what decides", "[unit]") {

@@ -9,6 +9,7 @@
 #include "bert_classifier/results.hpp"
 #include "bert_classifier/train/ending.hpp"
 #include "bert_classifier/train/logs.hpp"
+#include "bert_classifier/train/optimizer.hpp"
 #include "bert_classifier/train/outputs.hpp"
 #include "bert_classifier/train/profile.hpp"
 #include "bert_classifier/train/rows.hpp"
@@ -46,7 +47,8 @@ void check_options(const TrainOptions& options) {
                                     {"--pooling", !options.pooling.empty()},
                                     {"--freeze-layers", options.freeze_layers != 0},
                                     {"--stream", options.stream != 0},
-                                    {"--weight-decay", options.weight_decay != usual.weight_decay},
+                                    {"--optimizer", options.optimizer.name != usual.optimizer.name},
+                                    {"--weight-decay", options.weight_decay.has_value()},
                                     {"--decay-all", options.decay_all},
                                     {"--precision", options.precision != usual.precision},
                                     {"--multi-label", options.data.multi_label},
@@ -81,6 +83,7 @@ void print_choice(const soma::models::FastOptions& chosen, std::uint64_t epochs)
 
 int train_fast(const TrainOptions& given, const TrainOptions& options, Launch& launch) {
   check_options(options);
+  check_no_optimizer_option(options.optimizer, "--model-kind fast");
   const bool first = launch.rank() == 0;
   soma::train::TrainerOptions settings = common_trainer_options(options, launch);
   try_outputs(options, first);

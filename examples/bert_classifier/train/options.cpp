@@ -228,13 +228,57 @@ void add_options(CLI::App& command, TrainOptions& options) {
          "steps for a new model, the steps of the checkpoint with --resume",
          loop_group, count_from(0, std::uint64_t{1} << 40))
       ->default_str("");
-  real("--weight-decay", options.weight_decay, "decoupled weight decay of matrices", 0, 1e3)
-      ->capture_default_str();
+  command
+      .add_option("--optimizer", options.optimizer.name,
+                  "adamw, adam, lamb, sgd, rmsprop, adagrad or adafactor; an option that the "
+                  "optimizer does not have is refused")
+      ->check(CLI::IsMember(std::vector<std::string>{"adamw", "adam", "lamb", "sgd", "rmsprop",
+                                                     "adagrad", "adafactor"}))
+      ->capture_default_str()
+      ->group(loop_group);
+  OptimizerOptions& optimizer = options.optimizer;
+  real("--beta1", optimizer.beta1, "of adamw, adam, lamb; default: 0.9", 0, 1);
+  real("--beta2", optimizer.beta2, "of adamw, adam, lamb; default: 0.999", 0, 1);
+  real("--epsilon", optimizer.epsilon,
+       "of adamw, adam, rmsprop; default: 1e-8; of lamb: 1e-6; of adagrad: 1e-10", 0, 1);
+  real("--momentum", optimizer.momentum, "of sgd, rmsprop; default: 0", 0, 1);
+  real("--dampening", optimizer.dampening, "of sgd, for its momentum; default: 0", 0, 1);
+  command.add_flag("--nesterov", optimizer.nesterov, "of sgd: Nesterov's momentum")
+      ->group(loop_group);
+  real("--alpha", optimizer.alpha,
+       "of rmsprop: share of the old mean of squares that a step keeps; default: 0.99", 0, 1);
+  real("--rate-decay", optimizer.rate_decay, "of adagrad: decay of its rate; default: 0", 0, 1e6);
+  real("--initial-square", optimizer.initial_square,
+       "of adagrad: first value of the sums of squares; default: 0", 0, 1e6);
+  real("--beta2-decay", optimizer.beta2_decay,
+       "of adafactor: power of the step by which its means forget; default: -0.8", -1e3, 0);
+  real("--floor", optimizer.floor, "of adafactor: least mean of squares; default: 1.2e-7", 0, 1);
+  real("--least-scale", optimizer.least_scale,
+       "of adafactor: least root mean square of weights; default: 1e-3", 0, 1e6);
+  real("--update-clip", optimizer.update_clip,
+       "of adafactor: largest root mean square of an update; default: 1", 0, 1e6);
+  real("--weight-decay", options.weight_decay,
+       "weight decay of matrices: apart from the gradient in adamw, lamb and adafactor (default: "
+       "0.01), added to it in the others (default: 0)",
+       0, 1e3);
   command.add_flag("--decay-all", options.decay_all, "also decay biases and norms")
       ->group(loop_group);
   real("--clip", options.clip, "clip the norm of all gradients to this value; 0: no clipping", 0,
        1e9)
       ->capture_default_str();
+  real("--average", options.average.decay,
+       "evaluate, keep and end with a moving average of the weights, which keeps this share of "
+       "itself at an update, for example 0.999",
+       0, 1);
+  number("--average-from", options.average.from,
+         "the step whose weights begin the average; default: the first", loop_group, any_count)
+      ->needs("--average")
+      ->default_str("");
+  number("--average-every", options.average.every,
+         "steps between updates of the average; default: 1", loop_group,
+         count_from(1, std::uint64_t{1} << 40))
+      ->needs("--average")
+      ->default_str("");
   number("--seed", options.seed, "seed of initial weights, order, dropout and rounding", loop_group,
          any_count);
   command.add_flag("--no-shuffle", options.no_shuffle, "keep the order of the rows")

@@ -56,6 +56,23 @@ struct ScheduleOptions {
   std::optional<std::uint64_t> every, patience;
 };
 
+// `name` as the optimizer describes itself. The others are read by some optimizers only; where one is
+// not given, the library's default counts.
+struct OptimizerOptions {
+  std::string name = "adamw";
+  std::optional<double> beta1, beta2, epsilon;                         // adamw, adam, lamb ...
+  std::optional<double> momentum, dampening, alpha;                    // sgd, rmsprop
+  std::optional<double> rate_decay, initial_square;                    // adagrad
+  std::optional<double> beta2_decay, floor, least_scale, update_clip;  // adafactor
+  bool nesterov = false;                                               // sgd
+};
+
+// The average of weights; without a decay there is none.
+struct AverageWeights {
+  std::optional<double> decay;
+  std::optional<std::uint64_t> from, every;
+};
+
 struct TrainOptions {
   ComputeOptions compute;
   RankOptions ranks;
@@ -70,7 +87,10 @@ struct TrainOptions {
   std::string schedule = "linear";
   ScheduleOptions schedule_options;
   std::int64_t warmup_steps = -1;  // below 0: the default of the kind of training
-  double weight_decay = 0.01, clip = 1;
+  OptimizerOptions optimizer;
+  std::optional<double> weight_decay;  // empty: the default of the optimizer
+  double clip = 1;
+  AverageWeights average;
   bool decay_all = false, no_shuffle = false;
   float dropout = -1;
   bool recompute = false;

@@ -10,6 +10,7 @@
 #include "bert_classifier/train/class_weights.hpp"
 #include "bert_classifier/train/ending.hpp"
 #include "bert_classifier/train/logs.hpp"
+#include "bert_classifier/train/optimizer.hpp"
 #include "bert_classifier/train/outputs.hpp"
 #include "bert_classifier/train/profile.hpp"
 #include "bert_classifier/train/rows.hpp"
@@ -143,8 +144,6 @@ soma::train::PipelineOptions pipeline_options(const RankOptions& options) {
 soma::train::TrainerOptions trainer_options(const TrainOptions& options, Launch& launch) {
   soma::train::TrainerOptions result = common_trainer_options(options, launch);
   result.epochs = epochs(options);
-  result.weight_decay = options.weight_decay;
-  result.decay_all = options.decay_all;
   result.pipeline = pipeline_options(options.ranks);
   return result;
 }
@@ -265,6 +264,9 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   const std::unique_ptr<soma::CheckpointStore> checkpoints =
       open_checkpoints(options, launch.rank(), settings);
   settings.checkpoints = checkpoints.get();
+  const std::unique_ptr<soma::optim::Optimizer> optimizer =
+      make_optimizer(context, model->parameters(), options, settings.precision);
+  settings.optimizer = optimizer.get();
   std::optional<soma::train::TrainerBase> whole;
   std::optional<soma::train::PipelineTrainer> stages;
   if (pipeline)

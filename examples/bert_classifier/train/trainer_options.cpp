@@ -2,6 +2,7 @@
 
 #include "bert_classifier/arguments.hpp"
 #include "bert_classifier/launch/launch.hpp"
+#include "bert_classifier/train/optimizer.hpp"
 
 #include <soma/io/precision_json.hpp>
 
@@ -48,6 +49,11 @@ soma::train::TrainerOptions common_trainer_options(const TrainOptions& options, 
   result.schedule.warmup =
       static_cast<std::uint64_t>((std::max)(options.warmup_steps, std::int64_t{0}));
   result.keep_warmup = options.warmup_steps < 0;
+  check_optimizer(options.optimizer);
+  if (const AverageWeights& average = options.average; average.decay)
+    result.average = soma::train::AverageOptions{.decay = *average.decay,
+                                                 .from = average.from.value_or(0),
+                                                 .every = average.every.value_or(1)};
   result.clip = options.clip;
   result.seed = options.seed;
   result.precision = soma::find_precision(options.precision);

@@ -8,5 +8,5 @@
 class Launch;
 
 // Epochs, weight decay and pipelines are left to the kind. Errors of find_precision and
-// find_format; UsageError: an option that the schedule does not read.
+// find_format; UsageError: an option that the schedule, or the optimizer, does not read.
 soma::train::TrainerOptions common_trainer_options(const TrainOptions& options, Launch& launch);

@@ -44,6 +44,7 @@
 #include <soma/train/impl/stoppable_source.ipp>
 #include <soma/train/impl/tape_gradients.ipp>
 #include <soma/train/impl/trainer_base.ipp>
+#include <soma/train/impl/weight_average.ipp>
 #include <soma/train/pipeline/impl/groups.ipp>
 #include <soma/train/pipeline/impl/links.ipp>
 #include <soma/train/pipeline/impl/ranks.ipp>

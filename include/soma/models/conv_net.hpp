@@ -1,7 +1,7 @@
 #pragma once
 // ConvNet: a small image classifier: blocks of 3 x 3 convolution, ReLU and 2 x 2 max pooling, then
 // two linear layers (after "Gradient-Based Learning Applied to Document Recognition", LeCun et al.
-// 1998).
+// 1998). The first convolution and the classifier are edges (nn/product_site.hpp).
 
 #include <soma/nn/layers.hpp>
 #include <soma/nn/pieces.hpp>

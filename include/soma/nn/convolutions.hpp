@@ -5,6 +5,7 @@
 #include <soma/autograd/functions.hpp>
 #include <soma/base/record.hpp>
 #include <soma/nn/initial.hpp>
+#include <soma/nn/product_site.hpp>
 #include <soma/nn/scope.hpp>
 
 #include <cstddef>
@@ -22,6 +23,7 @@ void describe_steps(Record& record, const ConvolutionSetting& steps);
 struct Conv1dOptions {
   std::size_t stride = 1, pad = 0;  // zeros on each side
   bool bias = true;
+  bool edge = false;  // the first or the last layer of a model (nn/product_site.hpp)
 };
 void fields(FieldVisitor& visitor, Conv1dOptions& options);
 
@@ -39,12 +41,13 @@ class Conv1d {
 
   Var weight, bias;  // [out, in, kernel], [out]
   ConvolutionSetting setting;
-  LayerPath path{};
+  ProductSite site{};
 };
 
 struct ConvTranspose2dOptions {
   TransposedSetting setting{};
   bool bias = true;
+  bool edge = false;  // as in Conv1dOptions
 };
 void fields(FieldVisitor& visitor, ConvTranspose2dOptions& options);
 
@@ -60,7 +63,7 @@ class ConvTranspose2d {
 
   Var weight, bias;  // [in, out, kernel, kernel], [out]
   TransposedSetting setting;
-  LayerPath path{};
+  ProductSite site{};
 };
 
 // Images [N, C, H, W] to the means of windows.

@@ -76,6 +76,7 @@ class Dropout {
 struct Conv2dOptions {
   ConvolutionSetting setting{};
   bool bias = true;
+  bool edge = false;  // as in LinearOptions
 };
 void fields(FieldVisitor& visitor, Conv2dOptions& options);
 
@@ -90,7 +91,7 @@ class Conv2d {
 
   Var weight, bias;  // [out, in, kernel, kernel], [out]
   ConvolutionSetting setting;
-  LayerPath path{};
+  ProductSite site{};
 };
 
 }  // namespace SOMA_NAMESPACE::nn

@@ -1,7 +1,7 @@
 #pragma once
-// PrecisionState: a Precision applied to a model. For each linear layer it holds the formats of the
-// operands, the amax history of delayed scales, and statistics on demand. A tape that has one
-// (TapeOptions::precision) multiplies in these formats.
+// PrecisionState: a Precision applied to a model. For each linear layer and each convolution it
+// holds the formats of the operands, the amax history of delayed scales, and statistics on demand.
+// A tape that has one (TapeOptions::precision) multiplies in these formats.
 
 #include <soma/autograd/parameter.hpp>
 #include <soma/numeric/precision_text.hpp>
@@ -56,7 +56,8 @@ class PrecisionState final : public ProductFormats {
   // The storage type of hidden states: TapeOptions::activations.
   DType activations() const;
 
-  // A layer's formats are made on first use.
+  // A layer's formats are made on first use. Error train.precision: a convolution is to read
+  // operands with scales for parts of a tensor, or to add up in another format than fp32.
   SOMA_INLINE LinearFormats* formats(const ProductPlace& place) override;
 
   const Precision& precision() const { return precision_; }
@@ -121,6 +122,7 @@ class PrecisionState final : public ProductFormats {
 
   void set_formats(Layer& layer, const ProductPlace& place);
   PrecisionProduct::Reason reason_of(const ProductPlace& place) const;
+  void check_convolution(std::string_view layer) const;
   void point_to_statistics(Layer& layer);
   template <class Each>
   void for_each_history(const Each& each) {

@@ -1,12 +1,16 @@
 #pragma once
-// ProductSite: the position of a linear layer in a model, which selects the formats of its operands
-// and their history (ops/product_formats.hpp). Copies are the same site.
+// ProductSite: the position of a linear layer or a convolution in a model, which selects the
+// formats of its operands and their history (ops/product_formats.hpp). Copies are the same site.
 
 #include <soma/autograd/functions.hpp>
 #include <soma/nn/scope.hpp>
 #include <soma/ops/product_formats.hpp>
 
 #include <string_view>
+
+namespace SOMA_NAMESPACE {
+struct TransposedSetting;  // ops/image/settings.hpp
+}  // namespace SOMA_NAMESPACE
 
 namespace SOMA_NAMESPACE::nn {
 
@@ -20,6 +24,8 @@ class ProductSite {
   // Empty: no site.
   std::string_view path() const;
   bool edge() const { return edge_; }
+  // The formats of the site's product in the tape's precision; nullptr: it reads stored numbers.
+  LinearFormats* formats(const Tape& tape, const Var& x, const Var& weight, bool convolution) const;
 
  private:
   LayerPath path_;
@@ -29,6 +35,13 @@ class ProductSite {
 // linear() at a site: in the formats of the tape's precision for that site.
 Var linear_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
               const Var& bias = {}, const LinearSetting& setting = {}, const Var& residual = {});
+
+// conv2d() and conv_transpose2d() at a site, likewise. Error train.precision: the precision has
+// scales for parts of a tensor, or narrow sums, which convolutions do not have.
+Var convolution_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
+                   const Var& bias, const ConvolutionSetting& setting);
+Var convolution_transpose_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
+                             const Var& bias, const TransposedSetting& setting);
 
 }  // namespace SOMA_NAMESPACE::nn
 

@@ -21,9 +21,9 @@ struct Precision {
   // the parameters of norms, their gradients and moments stay fp32.
   Quantizer weights{}, activations{}, activation_gradients{}, weight_gradients{}, moments{};
 
-  // Operand formats of linear layers: each operand is converted as it is read; fp32: read as
-  // stored. Groups that share a scale lie along the sum. Along tokens, groups start anew at each
-  // shard.
+  // Operand formats of linear layers and convolutions: each operand is converted as it is read;
+  // fp32: read as stored. Groups that share a scale lie along the sum. Along tokens, groups start
+  // anew at each shard. Convolutions have one scale for a tensor.
   Quantizer gemm_activations{}, gemm_weights{}, gemm_gradients{};
   Accumulation accumulation{};
 

@@ -10,7 +10,7 @@
 namespace SOMA_NAMESPACE {
 
 // "fp8_e4m3fn, current 1x128 power_of_two scale": the differences from fp32, rounded to nearest,
-// without a scale.
+// without a scale. A rounding of one's own is shown by its name: fp32 by "log8".
 std::string to_string(const Quantizer& quantizer);
 
 std::string to_string(const Accumulation& accumulation);

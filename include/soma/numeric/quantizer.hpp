@@ -1,6 +1,6 @@
 #pragma once
-// Quantizer: format, rounding and scale of one role of a training run. Accumulation: how the
-// products of a sum are added.
+// Quantizer: format, rounding and scale of one role of a training run. OwnRounding: a rounding in
+// plain code. Accumulation: how the products of a sum are added.
 
 #include <soma/numeric/formats.hpp>
 #include <soma/numeric/rounding.hpp>
@@ -8,14 +8,34 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string_view>
 
 namespace SOMA_NAMESPACE {
+
+// A rounding in plain code, for operands of products (the gemm_ roles of a Precision): for formats
+// that FloatFormat cannot describe, such as one with a table of values. It runs on the host only,
+// on all threads, and costs what the function costs and a pass over the operand.
+struct OwnRounding {
+  // Part of the run's identity: another name is another training. The text must outlive all copies,
+  // as a literal does.
+  std::string_view name{};
+  // Replaces each value by its rounded one. What becomes of a value must depend on this value
+  // alone, because threads cut operands into spans; it must not throw.
+  void (*function)(std::span<float> values) = nullptr;
+
+  constexpr bool defined() const { return function != nullptr; }
+  friend constexpr bool operator==(const OwnRounding&, const OwnRounding&) = default;
+};
 
 // The conversion of numbers to a narrow format.
 struct Quantizer {
   FloatFormat format = formats::fp32;
   Rounding rounding{};
   Scaling scaling{};
+  // If defined, it takes the place of the rounding to `format`, whose largest number still gives
+  // the scale, and the limit of scaled values. Scales of a tensor only.
+  OwnRounding own{};
 
   friend constexpr bool operator==(const Quantizer&, const Quantizer&) = default;
 };

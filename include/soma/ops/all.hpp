@@ -20,6 +20,7 @@
 #include <soma/ops/image/convolution.hpp>
 #include <soma/ops/image/convolution_transpose.hpp>
 #include <soma/ops/image/max_pool.hpp>
+#include <soma/ops/image/quantized_convolution.hpp>
 #include <soma/ops/image/resize.hpp>
 #include <soma/ops/loss/cosine.hpp>
 #include <soma/ops/loss/cross_entropy.hpp>
@@ -81,6 +82,7 @@ constexpr auto list_operators(std::index_sequence<unary...>, std::index_sequence
                     &ops::norm,
                     &ops::norm_backward,
                     &ops::quantize,
+                    &ops::quantized_convolution,
                     &ops::quantized_linear,
                     &ops::reduce,
                     &ops::reshape,
@@ -145,6 +147,7 @@ constexpr BuiltInOperators make_built_in(std::index_sequence<unary...>,
           .max_pool = &ops::max_pool,
           .norm = &ops::norm,
           .quantize = &ops::quantize,
+          .quantized_convolution = &ops::quantized_convolution,
           .quantized_linear = &ops::quantized_linear,
           .reduce = &ops::reduce,
           .reshape = &ops::reshape,

@@ -37,11 +37,12 @@ struct BuiltInOperators {
   const Operator* unary[unary_count];
   const Operator* binary[binary_count];
   const Operator *attention, *cast, *concatenate, *convolution, *cross_entropy, *dropout,
-      *element_loss, *embedding, *linear, *matmul, *max_pool, *norm, *quantize, *quantized_linear,
-      *reduce, *reshape, *sequence_first, *slice, *softmax, *transpose, *gru, *lstm, *rotary,
-      *sgd_step, *adam_step, *lamb_step, *gather, *pad, *top_k, *where, *average_pool,
-      *convolution_transpose, *batch_norm, *nll_loss, *cosine_loss, *rms_step, *adafactor_step,
-      *cumsum, *resize, *scatter_add, *sequence_pool, *clamp, *power, *leaky_relu;
+      *element_loss, *embedding, *linear, *matmul, *max_pool, *norm, *quantize,
+      *quantized_convolution, *quantized_linear, *reduce, *reshape, *sequence_first, *slice,
+      *softmax, *transpose, *gru, *lstm, *rotary, *sgd_step, *adam_step, *lamb_step, *gather, *pad,
+      *top_k, *where, *average_pool, *convolution_transpose, *batch_norm, *nll_loss, *cosine_loss,
+      *rms_step, *adafactor_step, *cumsum, *resize, *scatter_add, *sequence_pool, *clamp, *power,
+      *leaky_relu;
   std::span<const Operator* const> (*all)();  // these, and those that their gradients use
 
   // Further functions of a tape: adding gradients in the order in which they come; all rows of a
@@ -73,10 +74,11 @@ std::span<const Operator* const> all_operators();
 bool all_finite(Context& context, const Tensor& tensor);
 namespace ops {
 extern const Operator attention, cast, concatenate, convolution, cross_entropy, dropout,
-    element_loss, embedding, linear, matmul, max_pool, norm, quantize, quantized_linear, reduce,
-    reshape, sequence_first, slice, softmax, transpose, gru, lstm, rotary, sgd_step, adam_step,
-    lamb_step, gather, pad, top_k, where, average_pool, convolution_transpose, batch_norm, nll_loss,
-    cosine_loss, rms_step, adafactor_step, cumsum, resize, scatter_add, sequence_pool;
+    element_loss, embedding, linear, matmul, max_pool, norm, quantize, quantized_convolution,
+    quantized_linear, reduce, reshape, sequence_first, slice, softmax, transpose, gru, lstm, rotary,
+    sgd_step, adam_step, lamb_step, gather, pad, top_k, where, average_pool, convolution_transpose,
+    batch_norm, nll_loss, cosine_loss, rms_step, adafactor_step, cumsum, resize, scatter_add,
+    sequence_pool;
 }  // namespace ops
 
 struct BuiltInOperators {
@@ -93,6 +95,7 @@ struct BuiltInOperators {
   static constexpr const Operator* max_pool = &ops::max_pool;
   static constexpr const Operator* norm = &ops::norm;
   static constexpr const Operator* quantize = &ops::quantize;
+  static constexpr const Operator* quantized_convolution = &ops::quantized_convolution;
   static constexpr const Operator* quantized_linear = &ops::quantized_linear;
   static constexpr const Operator* reduce = &ops::reduce;
   static constexpr const Operator* reshape = &ops::reshape;

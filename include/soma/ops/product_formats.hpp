@@ -1,11 +1,13 @@
 #pragma once
-// The number formats of products in linear layers. LinearFormats: the formats of one layer, with
-// the history of its operands from call to call. ProductFormats: the formats of a whole model.
+// The number formats of products in linear layers and convolutions. LinearFormats: the formats of
+// one layer, with the history of its operands from call to call. ProductFormats: the formats of a
+// whole model.
 //
 // The path from an option to a product: TrainerOptions::precision, a Precision, becomes a
 // PrecisionState (nn/precision_state.hpp), which is the ProductFormats of a tape
 // (TapeOptions::precision). nn::linear_at() gets the layer's LinearFormats from it and passes them
-// to the operator quantized_linear (ops/product/quantized_linear.hpp).
+// to the operator quantized_linear (ops/product/quantized_linear.hpp); nn::convolution_at() passes
+// them to quantized_convolution (ops/image/quantized_convolution.hpp).
 
 #include <soma/numeric/draw.hpp>
 #include <soma/numeric/inspect.hpp>
@@ -67,6 +69,7 @@ struct ProductPlace {
   std::string_view layer;  // its path in the model
   bool edge = false;  // the first and the last layer of a model, which most recipes leave alone
   DType x = DType::fp32, weight = DType::fp32;  // as they are stored
+  bool convolution = false;  // its operands have one scale each, and its sums are fp32
 };
 
 class ProductFormats {
@@ -74,7 +77,8 @@ class ProductFormats {
   virtual ~ProductFormats() = default;
   ProductFormats(const ProductFormats&) = delete;
   ProductFormats& operator=(const ProductFormats&) = delete;
-  // nullptr: the layer multiplies stored numbers.
+  // nullptr: the layer multiplies stored numbers. Error train.precision: a convolution is asked for
+  // what it does not have.
   virtual LinearFormats* formats(const ProductPlace& place) = 0;
   // The type in which the complete gradient of a parameter of that shape is stored: sums over
   // shards, uses, micro-batches, ranks and the batches of a step are fp32, and are rounded once.

@@ -78,6 +78,7 @@ class ManyRanks final : public Ranks {
   // ---- checkpoints
 
   SOMA_INLINE bool saves_parts() const override;
+  SOMA_INLINE bool writes_shared_states() const override;
   SOMA_INLINE void check_store(CheckpointStore* store) override;
   // Each rank's rows of the moments. The best checkpoint has no moments.
   SOMA_INLINE void save_parts(CheckpointStore* store, std::optional<std::uint64_t> step,

@@ -27,6 +27,15 @@ enum class NonFinite : std::uint8_t {
   skip,  // the step changes nothing and is counted; the 25th in a row is an error all the same
 };
 
+// An exponential moving average of the weights: at step `from` (0: after the first step) it is a
+// copy of them; then, every `every` steps, average += (1 - decay) (weight - average), in fp32.
+struct AverageOptions {
+  double decay = 0.999;  // above 0 and below 1
+  std::uint64_t from = 0;
+  std::uint64_t every = 1;  // at least 1
+};
+void fields(FieldVisitor& visitor, AverageOptions& options);
+
 struct TrainerOptions {
   std::uint64_t epochs = 1;
   std::uint64_t max_steps = 0;  // 0: as many as the epochs have
@@ -48,6 +57,11 @@ struct TrainerOptions {
   // LossScalerOptions::fixed() is a scale that never changes. Errors as of LossScaler.
   std::optional<optim::LossScalerOptions> loss_scaling{};
   NonFinite non_finite = NonFinite::stop;
+  // Set: evaluations measure averaged weights, keep_best keeps them, and a run that was not
+  // interrupted ends with them; steps go on from the weights themselves. Running statistics of
+  // batch norms are averaged, too. Costs 4 bytes a weight on every rank, also with shard_optimizer,
+  // and a pass over weights and average.
+  std::optional<AverageOptions> average{};
 
   std::uint64_t evaluate_every = 0;  // steps; 0: after each epoch
   // The criterion for a better evaluation: "loss", or the name of one of the task's metrics

@@ -93,6 +93,9 @@ class Ranks {
 
   // True if several ranks write parts of the states: then each rank has a store, at the same place.
   virtual bool saves_parts() const { return false; }
+  // True for one of the ranks that have the same weights and share the optimizer's states: what is
+  // the same on these ranks goes into its part.
+  virtual bool writes_shared_states() const { return true; }
   // Tests before the first step if every rank can write parts at rank 0's place.
   virtual void check_store(CheckpointStore*) {}
   // Writes this rank's parts of the states, and removes them from the checkpoint: the first rank

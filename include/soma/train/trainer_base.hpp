@@ -6,8 +6,9 @@
 //
 // Files: options.hpp, the options of a run; step_gradients.hpp, the interface to gradients;
 // ranks.hpp, other ranks; progress.hpp and identity.hpp, the numbers that a checkpoint stores and
-// compares; best_weights.hpp; events.hpp, the events for callbacks. The members are in
-// impl/trainer_base.ipp, impl/loop.ipp, impl/checkpoints.ipp and impl/evaluations.ipp.
+// compares; best_weights.hpp and weight_average.hpp; events.hpp, the events for callbacks. The
+// members are in impl/trainer_base.ipp, impl/loop.ipp, impl/checkpoints.ipp and
+// impl/evaluations.ipp.
 
 #include <soma/optim/adamw.hpp>
 #include <soma/optim/loss_scaler.hpp>
@@ -18,6 +19,7 @@
 #include <soma/train/progress.hpp>
 #include <soma/train/stop_flag.hpp>
 #include <soma/train/tape_gradients.hpp>
+#include <soma/train/weight_average.hpp>
 
 #include <cstdint>
 #include <exception>
@@ -115,7 +117,7 @@ class TrainerBase {
   void save(const data::BatchSource& batches, const StopFlag* stop);
   void save_alone(const data::BatchSource& batches, const Error& reason) noexcept;
   void resume(data::BatchSource& batches);
-  void load(const Checkpoint& checkpoint, data::BatchSource& batches);
+  void load(Checkpoint checkpoint, data::BatchSource& batches);
 
   Context& context_;
   nn::Task& task_;
@@ -133,6 +135,7 @@ class TrainerBase {
   optim::LossScaler scaler_;
   Progress progress_{};
   BestWeights best_{};
+  WeightAverage average_;
   // The seconds that other ranks have to answer after a stop request.
   double patience_seconds_ = 0;
   bool precision_is_new_ = true;  // the log has not said what it does

@@ -110,6 +110,9 @@ SOMA_INLINE void read_quantizer(PrecisionReader& from, std::string_view name,
   reader.read_word("rounding", rounding_words, quantizer.rounding.mode);
   reader.read("random_bits", quantizer.rounding.random_bits, 0, 32);
   reader.read_word("draws", draw_words, quantizer.rounding.draws);
+  if (reader.has("own"))
+    PrecisionReader::refuse(reader.joined("own"), reader.take("own"),
+                            "none: a file has no functions; a program sets an OwnRounding");
   if (reader.has("scaling")) {
     PrecisionReader scaling(reader.take("scaling"), reader.joined("scaling"));
     Scaling& s = quantizer.scaling;
@@ -190,6 +193,7 @@ SOMA_INLINE PrecisionReader::Json to_json_value(const Quantizer& quantizer) {
   if (quantizer.rounding.draws != DrawMapping::automatic)
     value["draws"] = std::string(to_string(quantizer.rounding.draws));
   const Scaling& scaling = quantizer.scaling;
+  if (quantizer.own.defined()) value["own"] = std::string(quantizer.own.name);
   if (scaling != Scaling{})
     value["scaling"] = {{"policy", std::string(to_string(scaling.policy))},
                         {"granularity", std::string(to_string(scaling.granularity))},

@@ -20,9 +20,9 @@ SOMA_INLINE ConvNet::ConvNet(const nn::Scope& scope, const ConvNetConfig& config
       fail(error_id::operator_value, "ConvNet", "blocks", std::to_string(config.blocks.size()),
            "few enough that halving " + std::to_string(config.height) + " x " +
                std::to_string(config.width) + " leaves something");
-    convolutions.emplace_back(scope / "block" / std::to_string(i), channels, config.blocks[i],
-                              std::size_t{3},
-                              nn::Conv2dOptions{.setting = {.pad_height = 1, .pad_width = 1}});
+    convolutions.emplace_back(
+        scope / "block" / std::to_string(i), channels, config.blocks[i], std::size_t{3},
+        nn::Conv2dOptions{.setting = {.pad_height = 1, .pad_width = 1}, .edge = i == 0});
     channels = config.blocks[i];
     height /= 2;
     width /= 2;

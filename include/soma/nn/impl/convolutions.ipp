@@ -7,6 +7,7 @@
 #include <soma/autograd/functions.hpp>
 #include <soma/base/record.hpp>
 #include <soma/nn/initial.hpp>
+#include <soma/nn/product_site.hpp>
 #include <soma/nn/scope.hpp>
 #include <soma/ops/fields.hpp>
 
@@ -34,7 +35,7 @@ SOMA_INLINE void fields(FieldVisitor& visitor, Conv1dOptions& options) {
 
 SOMA_INLINE Conv1d::Conv1d(const Scope& scope, std::size_t in, std::size_t out, std::size_t kernel,
                            const Conv1dOptions& options)
-    : setting{.stride_width = options.stride, .pad_width = options.pad}, path(scope) {
+    : setting{.stride_width = options.stride, .pad_width = options.pad}, site(scope, options.edge) {
   check_ranges("Conv1d", options);
   const Shape shape{out, in, kernel};
   const float bound = detail::root_of_ratio(1, fans(shape).in);  // lecun_uniform
@@ -44,13 +45,13 @@ SOMA_INLINE Conv1d::Conv1d(const Scope& scope, std::size_t in, std::size_t out, 
 }
 
 SOMA_INLINE Var Conv1d::operator()(Tape& tape, const Var& x) const {
-  const auto within = tape.within(path.view());
+  const auto within = tape.within(site.path());
   const Shape &signal = x.shape(), &kernel = weight.shape();
   if (signal.rank() != 3)
     fail(error_id::tensor_rank, "Conv1d", "x", to_string(signal), "[N, channels, length]");
-  const Var y =
-      conv2d(tape, reshape(tape, x, Shape{signal[0], signal[1], 1, signal[2]}),
-             reshape(tape, weight, Shape{kernel[0], kernel[1], 1, kernel[2]}), bias, setting);
+  const Var y = convolution_at(
+      site, tape, reshape(tape, x, Shape{signal[0], signal[1], 1, signal[2]}),
+      reshape(tape, weight, Shape{kernel[0], kernel[1], 1, kernel[2]}), bias, setting);
   return reshape(tape, y, Shape{y.shape()[0], y.shape()[1], y.shape()[3]});
 }
 
@@ -68,7 +69,7 @@ SOMA_INLINE void fields(FieldVisitor& visitor, ConvTranspose2dOptions& options) 
 SOMA_INLINE ConvTranspose2d::ConvTranspose2d(const Scope& scope, std::size_t in, std::size_t out,
                                              std::size_t kernel,
                                              const ConvTranspose2dOptions& options)
-    : setting(options.setting), path(scope) {
+    : setting(options.setting), site(scope, options.edge) {
   check_ranges("ConvTranspose2d", options);
   const Shape shape{in, out, kernel, kernel};
   const float bound = detail::root_of_ratio(1, fans(shape).in);  // PyTorch's fans
@@ -78,8 +79,8 @@ SOMA_INLINE ConvTranspose2d::ConvTranspose2d(const Scope& scope, std::size_t in,
 }
 
 SOMA_INLINE Var ConvTranspose2d::operator()(Tape& tape, const Var& x) const {
-  const auto within = tape.within(path.view());
-  return conv_transpose2d(tape, x, weight, bias, setting);
+  const auto within = tape.within(site.path());
+  return convolution_transpose_at(site, tape, x, weight, bias, setting);
 }
 
 SOMA_INLINE void ConvTranspose2d::collect(Collector& collector) const {

@@ -101,7 +101,7 @@ SOMA_INLINE void fields(FieldVisitor& visitor, Conv2dOptions& options) {
 
 SOMA_INLINE Conv2d::Conv2d(const Scope& scope, std::size_t in, std::size_t out, std::size_t kernel,
                            const Conv2dOptions& options)
-    : setting(options.setting), path(scope) {
+    : setting(options.setting), site(scope, options.edge) {
   check_ranges("Conv2d", options);
   const Shape shape{out, in, kernel, kernel};
   const float bound = detail::root_of_ratio(1, fans(shape).in);  // lecun_uniform
@@ -111,8 +111,8 @@ SOMA_INLINE Conv2d::Conv2d(const Scope& scope, std::size_t in, std::size_t out, 
 }
 
 SOMA_INLINE Var Conv2d::operator()(Tape& tape, const Var& x) const {
-  const auto within = tape.within(path.view());
-  return conv2d(tape, x, weight, bias, setting);
+  const auto within = tape.within(site.path());
+  return convolution_at(site, tape, x, weight, bias, setting);
 }
 
 SOMA_INLINE void Conv2d::collect(Collector& collector) const {

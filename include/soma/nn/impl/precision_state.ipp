@@ -26,8 +26,9 @@ SOMA_INLINE PrecisionState::PrecisionState(Context& context, const Precision& pr
                                            std::uint64_t seed)
     : context_(context), precision_(validate(precision, "PrecisionState")), seed_(seed) {
   const auto as_stored = [&](const Quantizer& read, const Quantizer& stored) {
-    return read.format == formats::fp32 ||
-           (read.format == stored.format && read.scaling.policy == ScalePolicy::none);
+    return !read.own.defined() &&
+           (read.format == formats::fp32 ||
+            (read.format == stored.format && read.scaling.policy == ScalePolicy::none));
   };
   plain_ = as_stored(precision_.gemm_activations, precision_.activations) &&
            as_stored(precision_.gemm_weights, precision_.weights) &&
@@ -52,7 +53,9 @@ SOMA_INLINE LinearFormats* PrecisionState::formats(const ProductPlace& place) {
   if (!layer.known) set_formats(layer, place);
   layer.x = place.x;
   layer.weight = place.weight;
-  if (plain_) return nullptr;
+  // A convolution without conversions needs no formats: it stays the plain operator.
+  if (plain_ || (place.convolution && layer.reason != PrecisionProduct::Reason::converted))
+    return nullptr;
   layer.formats.product = context_.built_in().quantized_linear;
   return &layer.formats;
 }
@@ -65,7 +68,7 @@ SOMA_INLINE std::vector<PrecisionProduct> PrecisionState::products() const {
     const std::array stored{layer.x, layer.weight, layer.x};
     for (std::size_t i = 0; i < roles.size(); ++i) {
       const bool read = layer.reason == PrecisionProduct::Reason::converted &&
-                        quantizer(i).format != formats::fp32;
+                        (quantizer(i).format != formats::fp32 || quantizer(i).own.defined());
       product.formats[i] = read ? to_string(quantizer(i)) : std::string(to_string(stored[i]));
     }
     product.stored_fp32 = layer.x == DType::fp32 && layer.weight == DType::fp32;
@@ -208,10 +211,28 @@ SOMA_INLINE auto PrecisionState::reason_of(const ProductPlace& place) const
                                                 : PrecisionProduct::Reason::converted;
 }
 
+SOMA_INLINE void PrecisionState::check_convolution(std::string_view layer) const {
+  const auto refuse = [&](std::string_view what, std::string_view given, std::string_view wanted) {
+    fail(error_id::train_precision, soma::quoted(layer), what, given,
+         std::string(wanted) +
+             " for a convolution (Precision::stored names layers that read stored numbers)");
+  };
+  for (std::size_t i = 0; i < roles.size(); ++i) {
+    const Scaling& scaling = quantizer(i).scaling;
+    if (scaling.policy != ScalePolicy::none && scaling.granularity != Granularity::tensor)
+      refuse(std::string(roles[i]) + ".scaling.granularity", to_string(scaling.granularity),
+             "tensor");
+  }
+  if (!precision_.accumulation.plain())
+    refuse("accumulation", to_string(precision_.accumulation), "fp32");
+}
+
 SOMA_INLINE void PrecisionState::set_formats(Layer& layer, const ProductPlace& place) {
   const std::string_view path = place.layer;
-  layer.known = true;
   layer.reason = reason_of(place);
+  if (place.convolution && layer.reason == PrecisionProduct::Reason::converted)
+    check_convolution(path);
+  layer.known = true;
   LinearFormats& formats = layer.formats;
   if (layer.reason == PrecisionProduct::Reason::converted) {
     for (std::size_t i = 0; i < roles.size(); ++i) {

@@ -3,8 +3,10 @@
 
 #include <soma/nn/product_site.hpp>
 
+#include <soma/autograd/choosing.hpp>
 #include <soma/autograd/functions.hpp>
 #include <soma/nn/scope.hpp>
+#include <soma/ops/image/settings.hpp>
 #include <soma/ops/product_formats.hpp>
 
 #include <string_view>
@@ -15,12 +17,20 @@ SOMA_INLINE bool ProductSite::defined() const { return path_.defined(); }
 
 SOMA_INLINE std::string_view ProductSite::path() const { return path_.view(); }
 
+SOMA_INLINE LinearFormats* ProductSite::formats(const Tape& tape, const Var& x, const Var& weight,
+                                                bool convolution) const {
+  ProductFormats* known = tape.options().precision;
+  if (known == nullptr || !defined()) return nullptr;
+  return known->formats({.layer = path(),
+                         .edge = edge_,
+                         .x = x.value().dtype(),
+                         .weight = weight.value().dtype(),
+                         .convolution = convolution});
+}
+
 SOMA_INLINE Var linear_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
                           const Var& bias, const LinearSetting& setting, const Var& residual) {
-  ProductFormats* known = tape.options().precision;
-  LinearFormats* formats = nullptr;
-  if (known != nullptr && site.defined())
-    formats = known->formats({site.path(), site.edge(), x.value().dtype(), weight.value().dtype()});
+  LinearFormats* formats = site.formats(tape, x, weight, false);
   if (formats == nullptr) return linear(tape, x, weight, bias, setting, residual);
   return tape.apply(*formats->product,
                     QuantizedLinearSetting{.activation = setting.activation,
@@ -30,6 +40,36 @@ SOMA_INLINE Var linear_at(const ProductSite& site, Tape& tape, const Var& x, con
                                            .training = tape.options().training,
                                            .record = tape.recording()},
                     {x, weight, bias, residual});
+}
+
+SOMA_INLINE Var convolution_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
+                               const Var& bias, const ConvolutionSetting& setting) {
+  LinearFormats* formats = site.formats(tape, x, weight, true);
+  if (formats == nullptr) return conv2d(tape, x, weight, bias, setting);
+  return tape.apply(*tape.operators().quantized_convolution,
+                    QuantizedConvolutionSetting{.steps = {.steps = setting},
+                                                .formats = formats,
+                                                .step = tape.options().step,
+                                                .training = tape.options().training,
+                                                .record = tape.recording()},
+                    {x, weight, bias});
+}
+
+SOMA_INLINE Var convolution_transpose_at(const ProductSite& site, Tape& tape, const Var& x,
+                                         const Var& weight, const Var& bias,
+                                         const TransposedSetting& setting) {
+  LinearFormats* formats = site.formats(tape, x, weight, true);
+  if (formats == nullptr) return conv_transpose2d(tape, x, weight, bias, setting);
+  const Var y = tape.apply(*tape.operators().quantized_convolution,
+                           QuantizedConvolutionSetting{.steps = setting,
+                                                       .transposed = true,
+                                                       .formats = formats,
+                                                       .step = tape.options().step,
+                                                       .training = tape.options().training,
+                                                       .record = tape.recording()},
+                           {x, weight});
+  if (!bias.defined()) return y;
+  return add(tape, y, reshape(tape, bias, Shape{bias.shape()[0], 1, 1}));
 }
 
 }  // namespace SOMA_NAMESPACE::nn

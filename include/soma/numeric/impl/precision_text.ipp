@@ -19,6 +19,7 @@ SOMA_INLINE std::string to_string(const Quantizer& quantizer) {
   if (rounding.random_bits != 0)
     text.append(" ").append(std::to_string(rounding.random_bits)).append(" bits");
   if (rounding.draws != DrawMapping::automatic) text.append(" ").append(to_string(rounding.draws));
+  if (quantizer.own.defined()) text.append(" by ").append(soma::quoted(quantizer.own.name));
   const Scaling& scaling = quantizer.scaling;
   if (scaling.policy == ScalePolicy::none) return text;
   text.append(", ").append(to_string(scaling.policy)).append(" ");
@@ -81,6 +82,20 @@ SOMA_INLINE const Precision& validate(const Precision& precision, std::string_vi
     if (scaling.policy == ScalePolicy::delayed && scaling.granularity != Granularity::tensor)
       refuse(role, "scaling.granularity", to_string(scaling.granularity),
              "tensor, where the scale is a delayed one");
+    if (const OwnRounding& own = quantizer.own; own != OwnRounding{}) {
+      if (!role.starts_with("gemm_"))
+        refuse(role, "own", soma::quoted(own.name),
+               "none: a rounding of one's own is for operands of products (the gemm_ roles)");
+      if (own.name.empty() || !own.defined())
+        refuse(role, "own",
+               own.defined() ? "a function without a name" : "a name without a function", "both");
+      if (rounding != Rounding{})
+        refuse(role, "rounding", to_string(rounding.mode),
+               "nearest_even, where the rounding is one's own");
+      if (scaling.policy != ScalePolicy::none && scaling.granularity != Granularity::tensor)
+        refuse(role, "scaling.granularity", to_string(scaling.granularity),
+               "tensor, where the rounding is one's own");
+    }
     if (role.starts_with("gemm_")) return;
     if (!detail::stored_format(quantizer.format))
       refuse(role, "format", to_string(quantizer.format),

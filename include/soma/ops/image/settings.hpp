@@ -1,9 +1,10 @@
 #pragma once
-// The settings of average_pool, convolution_transpose and resize.
+// The settings of average_pool, convolution_transpose, quantized_convolution and resize.
 
 #include <soma/ops/settings.hpp>
 
 #include <cstddef>
+#include <cstdint>
 
 namespace SOMA_NAMESPACE {
 
@@ -30,6 +31,17 @@ struct ResizeSetting {
   bool align_corners = false;
 };
 void fields(FieldVisitor& visitor, ResizeSetting& setting);
+
+// A convolution whose operands are converted on input (ops/image/quantized_convolution.hpp).
+struct QuantizedConvolutionSetting {
+  TransposedSetting steps{};
+  bool transposed = false;           // false: steps.extra_height and extra_width are not read
+  LinearFormats* formats = nullptr;  // owned by the layer, which outlives the tape's recording
+  std::uint32_t step = 0;            // for stochastic rounding
+  bool training = false;             // amax is remembered
+  bool record = false;               // and operands for the gradient
+};
+void fields(FieldVisitor& visitor, QuantizedConvolutionSetting& setting);
 
 }  // namespace SOMA_NAMESPACE
 

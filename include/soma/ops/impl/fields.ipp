@@ -174,6 +174,7 @@ SOMA_INLINE void fields(FieldVisitor& visitor, Quantizer& quantizer) {
   visitor.key("format", quantizer.format);
   visitor.key("rounding", quantizer.rounding);
   visitor.key("scaling", quantizer.scaling);
+  visitor.pointer("own", reinterpret_cast<const void*>(quantizer.own.function));
 }
 
 SOMA_INLINE void fields(FieldVisitor& visitor, Accumulation& accumulation) {

@@ -40,19 +40,20 @@ namespace detail {
 // The index of the type whose codes are numbers of the quantizer's format; -1 if there is no such
 // type, or if there are many scales.
 constexpr int quantized_code_dtype(const Quantizer& quantizer) {
-  return has_one_scale(quantizer.scaling) ? dtype_index(quantizer.format.with(Overflow::special))
-                                          : -1;
+  const bool codes = has_one_scale(quantizer.scaling) && !quantizer.own.defined();
+  return codes ? dtype_index(quantizer.format.with(Overflow::special)) : -1;
 }
 
 }  // namespace detail
 
 // The element type of quantize's result. It is the format's own type if a tensor has one scale and
 // the type exists. Otherwise it is bf16 if bf16 holds the products of all numbers with powers of
-// two (except those below its smallest number), else fp32.
+// two (except those below its smallest number), else fp32. It is fp32 for a rounding of one's own.
 constexpr DType quantized_dtype(const Quantizer& quantizer) {
   const FloatFormat& format = quantizer.format;
   if (const int index = detail::quantized_code_dtype(quantizer); index >= 0)
     return static_cast<DType>(index);
+  if (quantizer.own.defined()) return DType::fp32;
   const bool plain_scale = quantizer.scaling.policy == ScalePolicy::none ||
                            quantizer.scaling.format != ScaleFormat::fp32;
   return plain_scale && format.mantissa_bits <= 7 && format.min_spacing_exponent() >= -133
@@ -65,6 +66,9 @@ namespace detail {
 // Error scaling.invalid.
 inline void check_quantizer_scale(const QuantizeSetting& setting) {
   const Scaling& scaling = validate(setting.quantizer.scaling, "quantize");
+  if (setting.quantizer.own.defined() && !has_one_scale(scaling))
+    fail(error_id::bad_scaling, "quantize", "scaling.granularity", to_string(scaling.granularity),
+         "tensor, where the rounding is one's own");
   if (scaling.policy != ScalePolicy::delayed) return;
   if (scaling.granularity != Granularity::tensor)
     fail(error_id::bad_scaling, "quantize", "scaling.policy",
@@ -113,6 +117,33 @@ inline void set_quantize_draws(const QuantizeSetting& setting, const Sequences& 
   }
 }
 
+// y = own rounding of x / scale, times scale. Scaled values stay within the format's range, as
+// those that kernels round do.
+inline void round_by_own(const OperatorCall& call, const QuantizeGrid& grid, float scale) {
+  const Quantizer& quantizer = call.attributes.as<QuantizeSetting>().quantizer;
+  const Tensor x = plain_fp32(call.context, call.inputs[0]);
+  const std::size_t stride = x.shape().columns();
+  const float* from = x.data<float>();
+  float* to = call.outputs[0].mutable_data<float>();
+  const bool scaled = quantizer.scaling.policy != ScalePolicy::none;
+  const float inverse = 1 / scale;
+  const float largest = decode(quantizer.format, quantizer.format.max_finite_code());
+  grid.for_parts(call.context, [&](std::size_t row, std::size_t rows, std::size_t column,
+                                   std::size_t columns, std::size_t) {
+    for (std::size_t i = row; i < row + rows; ++i) {
+      const float* source = from + i * stride + column;
+      const std::span<float> values(to + i * stride + column, columns);
+      for (std::size_t j = 0; j < columns; ++j) {
+        const float value = source[j] * inverse;
+        values[j] =
+            scaled && std::isfinite(source[j]) ? std::clamp(value, -largest, largest) : value;
+      }
+      quantizer.own.function(values);
+      for (float& value : values) value *= scale;
+    }
+  });
+}
+
 // One scale for all parts.
 inline float quantize_whole(const OperatorCall& call, const QuantizeGrid& grid, QuantizeArgs args) {
   const auto& setting = call.attributes.as<QuantizeSetting>();
@@ -142,7 +173,15 @@ inline float quantize_whole(const OperatorCall& call, const QuantizeGrid& grid, 
     scale = scale_for(scaling, args.format, amax.value());
     args.scaling.policy = ScalePolicy::delayed;
   }
-  pass(args, !current);
+  if (!setting.quantizer.own.defined()) {
+    pass(args, !current);
+    return amax.value();
+  }
+  if (!current) {
+    args.y.data = nullptr;
+    pass(args, true);
+  }
+  round_by_own(call, grid, scale);
   return amax.value();
 }
 
@@ -177,8 +216,19 @@ inline float quantize_blocks(const OperatorCall& call, const QuantizeGrid& grid,
   return amax.value();
 }
 
+// Error train.precision: a device computes, which has no functions of the host.
+inline void refuse_own_on_device(Context& context, const OwnRounding& own) {
+  const Device* device = context.device();
+  if (own.defined() && device != nullptr && device->name() != "host")
+    fail(error_id::train_precision, "quantize", "own", soma::quoted(own.name),
+         "a rounding that the device has (" + device->name() +
+             "): roundings of one's own run on "
+             "the host only");
+}
+
 inline void quantize_host(const OperatorCall& call) {
   const auto& setting = call.attributes.as<QuantizeSetting>();
+  refuse_own_on_device(call.context, setting.quantizer.own);
   const TensorRows x = rows_of(call.context, call.inputs[0]);
   const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
   const QuantizeGrid grid(setting, call.sequences, rows, columns);

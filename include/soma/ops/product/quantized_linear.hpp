@@ -35,13 +35,14 @@ constexpr bool has_direction(const Quantizer& quantizer) {
 }
 
 constexpr bool leaves_alone(const Quantizer& quantizer, DType stored) {
+  if (quantizer.own.defined()) return false;
   return quantizer.format == formats::fp32 ||
          (quantizer.format == format_of(stored) && quantizer.scaling.policy == ScalePolicy::none);
 }
 
 // True if a cast gives the same result, for which devices have a program.
 constexpr bool is_cast(const Quantizer& quantizer) {
-  return quantizer.scaling.policy == ScalePolicy::none &&
+  return quantizer.scaling.policy == ScalePolicy::none && !quantizer.own.defined() &&
          quantizer.rounding == Rounding::nearest_even && dtype_index(quantizer.format) >= 0;
 }
 

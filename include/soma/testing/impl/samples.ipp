@@ -69,6 +69,7 @@ inline constexpr NamedSamples sample_table[] = {
     {"norm", &norm_samples},
     {"pad", &pad_samples},
     {"quantize", &quantize_samples},
+    {"quantized_convolution", &quantized_convolution_samples},
     {"quantized_linear", &quantized_linear_samples},
     {"reduce", &reduce_samples},
     {"reshape", &reshape_samples},

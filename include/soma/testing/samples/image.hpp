@@ -6,12 +6,15 @@
 #include <soma/ops/image/convolution_transpose.hpp>
 #include <soma/ops/image/max_pool.hpp>
 #include <soma/ops/image/resize.hpp>
+#include <soma/ops/image/quantized_convolution.hpp>
+#include <soma/ops/product_formats.hpp>
 #include <soma/ops/samples.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <utility>
 #include <vector>
 
 namespace SOMA_NAMESPACE::detail {
@@ -104,6 +107,34 @@ inline OperatorSamples convolution_transpose_samples() {
                   inputs[1].values[(c * w[1] + o) * w[2] * w[3] + k];
             }
     return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+// Without any conversion it is a convolution, or a transposed one.
+inline OperatorSamples quantized_convolution_samples() {
+  static LinearFormats wide;
+  OperatorSamples result = convolution_samples();
+  for (Sample& sample : result.samples)
+    sample.attributes =
+        QuantizedConvolutionSetting{.steps = {.steps = sample.attributes.as<ConvolutionSetting>()},
+                                    .formats = &wide,
+                                    .record = true};
+  for (Sample& sample : convolution_transpose_samples().samples) {
+    sample.attributes =
+        QuantizedConvolutionSetting{.steps = sample.attributes.as<TransposedSetting>(),
+                                    .transposed = true,
+                                    .formats = &wide,
+                                    .record = true};
+    result.samples.push_back(std::move(sample));
+  }
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    const auto& setting = sample.attributes.as<QuantizedConvolutionSetting>();
+    Sample plain = sample;
+    plain.attributes =
+        setting.transposed ? Attributes(setting.steps) : Attributes(setting.steps.steps);
+    return (setting.transposed ? convolution_transpose_samples() : convolution_samples())
+        .reference(plain, inputs);
   };
   return result;
 }

@@ -36,6 +36,7 @@ SOMA_INLINE Checkpoint TrainerBase::checkpoint_of(const data::BatchSource& batch
   Checkpoint checkpoint;
   checkpoint.weights = nn::state_dict(parameters());
   checkpoint.optimizer = optimizer_->state();
+  average_.add_to(checkpoint.optimizer, ranks_->writes_shared_states());
   checkpoint.precision =
       precision_.state(parameters().size() != gradients_->model_parameters().size());
   checkpoint.identity = identity(batches);
@@ -87,10 +88,10 @@ SOMA_INLINE void TrainerBase::save_alone(const data::BatchSource& batches,
 SOMA_INLINE void TrainerBase::resume(data::BatchSource& batches) {
   Checkpoint checkpoint;
   if (ranks_->load(context_, options_.checkpoints, Ranks::Which::latest, checkpoint))
-    load(checkpoint, batches);
+    load(std::move(checkpoint), batches);
 }
 
-SOMA_INLINE void TrainerBase::load(const Checkpoint& checkpoint, data::BatchSource& batches) {
+SOMA_INLINE void TrainerBase::load(Checkpoint checkpoint, data::BatchSource& batches) {
   check_operators(checkpoint.progress, context_);
   optimizer_->keep_mapping(checkpoint.identity);
   if (options_.keep_warmup) {
@@ -110,6 +111,7 @@ SOMA_INLINE void TrainerBase::load(const Checkpoint& checkpoint, data::BatchSour
   if (other_rows) loaded.forget_best();
   check_parameters(checkpoint.weights, parameters());
   scaler_.restore(loaded.loss_scale, loaded.loss_scale_good_steps);
+  average_.take_from(checkpoint.optimizer, parameters());
   optimizer_->load_state(checkpoint.optimizer);
   precision_.load_state(checkpoint.precision);
   nn::load(parameters(), checkpoint.weights, {.extra_names_are_errors = true});

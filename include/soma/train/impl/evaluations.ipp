@@ -46,6 +46,7 @@ SOMA_INLINE bool TrainerBase::evaluation_is_due(const data::BatchSource& batches
 SOMA_INLINE bool TrainerBase::evaluate(data::BatchSource& validation, Report& report,
                                        std::uint64_t epoch, const StopFlag* stop) {
   optimizer_->settle();
+  const AveragedWeights averaged(context_, average_, parameters());
   std::optional<Evaluation> measured = measure(validation, stop);
   if (!measured) return false;
   Evaluation& evaluation = *measured;

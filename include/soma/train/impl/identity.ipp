@@ -66,6 +66,11 @@ SOMA_INLINE Record identity_of(const Context& context, const nn::Task& task,
     record.set("loss_scaling.growth_interval",
                std::uint64_t{options.loss_scaling->growth_interval});
   }
+  if (options.average) {
+    record.set("average.decay", options.average->decay);
+    record.set("average.from", options.average->from);
+    record.set("average.every", options.average->every);
+  }
   optimizer.describe(record);
   return record;
 }

@@ -76,6 +76,10 @@ SOMA_INLINE StepInfo TrainerBase::step(const StepSums& sums) {
   }
   precision_.end_step();
   ++progress_.step;
+  if (average_.is_due(progress_.step)) {
+    optimizer_->settle();
+    average_.update(parameters());
+  }
   progress_.batches += sums.batches;
   progress_.last_loss = info.loss;
   info.step = progress_.step;
@@ -214,12 +218,15 @@ SOMA_INLINE void TrainerBase::end_run(const data::BatchSource& batches,
 #endif
 }
 
-// The best weights, and an evaluation of them that the run has not made yet.
+// The best weights, or the average, and an evaluation of them that the run has not made yet.
 SOMA_INLINE void TrainerBase::choose_weights(data::BatchSource* validation, Report& report,
                                              const StopFlag* stop) {
-  if (options_.keep_best && progress_.has_best && !report.interrupted)
+  const bool best = options_.keep_best && progress_.has_best;
+  if (best && !report.interrupted)
     best_.load(context_, *ranks_, parameters());
-  if (options_.keep_best && progress_.has_best) report.best_metric = options_.best_metric;
+  else if (!report.interrupted)
+    average_.give(parameters());
+  if (best) report.best_metric = options_.best_metric;
   // The weights were evaluated before this run resumed from a checkpoint.
   if (validation == nullptr || report.interrupted || report.evaluated) return;
   if (std::optional<Evaluation> evaluation = measure(*validation, stop))

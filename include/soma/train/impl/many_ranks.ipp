@@ -183,6 +183,8 @@ SOMA_INLINE Evaluation ManyRanks::evaluate(Context& context, nn::Task& task,
 
 SOMA_INLINE bool ManyRanks::saves_parts() const { return shards_states_ && count() > 1; }
 
+SOMA_INLINE bool ManyRanks::writes_shared_states() const { return !saves_parts() || first(); }
+
 SOMA_INLINE void ManyRanks::check_store(CheckpointStore* store) {
   try_parts(communicator_, store, [this](bool mine) { return any(mine); });
 }

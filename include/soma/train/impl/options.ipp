@@ -10,6 +10,13 @@
 
 namespace SOMA_NAMESPACE::train {
 
+SOMA_INLINE void fields(FieldVisitor& visitor, AverageOptions& options) {
+  visitor.option("decay", options.decay,
+                 {.least = 0, .most = 1, .open_least = true, .open_most = true});
+  visitor.option("from", options.from);
+  visitor.option("every", options.every, NumberRange::at_least(1));
+}
+
 SOMA_INLINE void fields(FieldVisitor& visitor, TrainerOptions& options) {
   // The batches of all epochs are counted before the first step.
   visitor.option("epochs", options.epochs, NumberRange::within(0, 0x1p24));
@@ -27,6 +34,7 @@ SOMA_INLINE void fields(FieldVisitor& visitor, TrainerOptions& options) {
   visitor.option("reduce_bucket_bytes", options.reduce_bucket_bytes);
   visitor.option("stop_patience", options.stop_patience, {.least = 0, .infinite = true});
   visitor.option("pipeline", options.pipeline);
+  if (options.average) visitor.option("average", *options.average);
 }
 
 }  // namespace SOMA_NAMESPACE::train

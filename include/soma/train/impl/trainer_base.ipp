@@ -53,7 +53,8 @@ SOMA_INLINE TrainerBase::TrainerBase(Context& context, nn::Task& task,
       options_(options),
       schedule_(schedule_of(task, options)),
       precision_(context, options.precision, options.seed),
-      scaler_(options.loss_scaling.value_or(optim::LossScalerOptions{})) {
+      scaler_(options.loss_scaling.value_or(optim::LossScalerOptions{})),
+      average_(context, options.average) {
   make_parts(context, task, options_, precision_, ranks_, own_gradients_);
   check_options(task, options, ranks_->first());
   ranks_->check(task, options.optimizer);
@@ -163,6 +164,7 @@ SOMA_INLINE void TrainerBase::begin(data::BatchSource& batches,
            "a store whose newest is step " + std::to_string(*newest),
            "an empty one: set resume, or call CheckpointFolder::clear()");
   best_.begin(options_.checkpoints, has_store_);
+  average_.clear();
   if (has_store_) validation_ = content_of(validation);
   batches.seek({});
   precision_is_new_ = true;

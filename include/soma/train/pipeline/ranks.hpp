@@ -47,6 +47,7 @@ class PipelineRanks final : public Ranks {
 
   // With several stages, each stage writes and reads its own parameters.
   SOMA_INLINE bool saves_parts() const override;
+  SOMA_INLINE bool writes_shared_states() const override;
   SOMA_INLINE void check_store(CheckpointStore* store) override;
   SOMA_INLINE void save_parts(CheckpointStore* store, std::optional<std::uint64_t> step,
                               Checkpoint& checkpoint) override;

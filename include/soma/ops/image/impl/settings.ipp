@@ -27,4 +27,13 @@ SOMA_INLINE void fields(FieldVisitor& visitor, ResizeSetting& setting) {
   visitor.key("align_corners", setting.align_corners);
 }
 
+SOMA_INLINE void fields(FieldVisitor& visitor, QuantizedConvolutionSetting& setting) {
+  visitor.key("steps", setting.steps);
+  visitor.key("transposed", setting.transposed);
+  visitor.pointer("formats", setting.formats);
+  visitor.run_time("step", setting.step);
+  visitor.key("training", setting.training);
+  visitor.key("record", setting.record);
+}
+
 }  // namespace SOMA_NAMESPACE

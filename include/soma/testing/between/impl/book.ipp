@@ -32,7 +32,7 @@ SOMA_INLINE std::vector<ReferenceTensor> Entry::reference(
 SOMA_INLINE OperatorBook::OperatorBook(const OperatorRegistry& registry) {
   for (const Operator* op : registry.all()) {
     // Its settings point to objects of a layer: trainings have those.
-    if (!op->has_samples() || op->name == "quantized_linear") continue;
+    if (!op->has_samples() || op->name.starts_with("quantized_")) continue;
     OperatorSamples samples = samples_of(*op);
     if (samples.reference == nullptr || samples.samples.empty()) continue;
     std::string name(op->name);

@@ -75,6 +75,10 @@ SOMA_INLINE bool PipelineRanks::saves_parts() const {
   return has_stages() || same_stage_.saves_parts();
 }
 
+SOMA_INLINE bool PipelineRanks::writes_shared_states() const {
+  return same_stage_.writes_shared_states();
+}
+
 SOMA_INLINE void PipelineRanks::check_store(CheckpointStore* store) {
   try_parts(groups_.world(), store, [this](bool mine) { return any(mine); });
 }
