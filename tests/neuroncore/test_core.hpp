@@ -18,12 +18,19 @@ namespace soma_test {
 
 namespace nc = soma::neuroncore;
 
+// trn1() with programs that begin at time 0.
+constexpr nc::Machine at_once() {
+  nc::Machine machine = nc::trn1();
+  machine.launch_ns = 0;
+  return machine;
+}
+
 struct TestCore {
   soma::Context context;
   nc::Core core;
 
   explicit TestCore(const nc::CoreOptions& options = {}, int threads = 1,
-                    std::string_view target = {}, const nc::Machine& machine = nc::trn1())
+                    std::string_view target = {}, const nc::Machine& machine = at_once())
       : context(soma::make_context({.threads = threads, .target = target})),
         core(nc::make_core(context, machine, options)) {}
 

@@ -16,7 +16,7 @@ using soma::DType;
 
 namespace {
 
-constexpr nc::Machine machine = nc::trn1();
+constexpr nc::Machine machine = at_once();
 
 // A record with names: two regions, one inside the other, and two calls of an operator.
 struct Named {
