@@ -92,6 +92,7 @@ inline constexpr auto vendor_instructions = std::to_array<VendorInstruction>({
     {"rand_get_state", "", "", {}, "NeuronCore-v3 and later"},
     // DMA and control
     {"dma_copy", "dma", "core.dma.load, core.dma.store", Opcode::dma_copy, ""},
+    {"dma_copy", "dma", "core.dma.copy", Opcode::dma_copy, "within SBUF"},
     {"dma_copy", "dma", "core.dma.gather", Opcode::dma_gather, "with an index for each partition"},
     {"dma_copy", "dma", "core.dma.scatter", Opcode::dma_scatter,
      "with an index for each partition"},

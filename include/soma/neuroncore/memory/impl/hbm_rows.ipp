@@ -166,4 +166,24 @@ SOMA_INLINE void store_row(CoreState& core, const Tile& tile, std::size_t p, con
   }
 }
 
+SOMA_INLINE void copy_tile(CoreState& core, const Tile& dst, const Tile& src) {
+  const std::size_t from = src.free_size(), to = dst.free_size(), all = src.partitions() * from;
+  if (src.dtype() == dst.dtype() && src.bias_offset() == dst.bias_offset()) {
+    const std::size_t width = src.width();
+    std::vector<std::byte> codes(all * width);
+    for (std::size_t p = 0; p < src.partitions(); ++p)
+      neuroncore::read_codes(core.sbuf, src, p, &codes[p * from * width]);
+    for (std::size_t p = 0; p < dst.partitions(); ++p)
+      neuroncore::write_codes(core.sbuf, dst, p, &codes[p * to * width]);
+    return;
+  }
+  constexpr std::size_t padding = 64;  // the writer may read a few floats beyond a row
+  std::vector<float> values(all + padding), scratch(to + padding);
+  const PartitionReader reader(core.kernels, core.sbuf, src);
+  for (std::size_t p = 0; p < src.partitions(); ++p) reader.copy(p, &values[p * from]);
+  const PartitionWriter writer = writer_of(core, dst);
+  for (std::size_t p = 0; p < dst.partitions(); ++p)
+    writer.write(p, &values[p * to], scratch.data());
+}
+
 }  // namespace SOMA_NAMESPACE::neuroncore::detail
