@@ -63,7 +63,8 @@ bool is_written_once(const Example& example) {
 
 TEST_CASE("a pattern reads the elements that its strides and counts name", "[unit][neuroncore]") {
   for (const bool wide : {false, true})
-    for (const DType dtype : {DType::fp32, DType::bf16, DType::uint8, DType::int32})
+    for (const DType dtype : {DType::fp32, DType::bf16, DType::uint8, DType::int16, DType::uint16,
+                              DType::int32, DType::uint32})
       for (const nc::Memory memory : {nc::Memory::sbuf, nc::Memory::psum})
         for (const Example& example : examples) {
           TestCore test({.everything_fp32 = wide});
@@ -95,7 +96,7 @@ TEST_CASE("a pattern reads the elements that its strides and counts name", "[uni
 
 TEST_CASE("a pattern is written where it reads, or refused where results would meet",
           "[unit][neuroncore]") {
-  for (const DType dtype : {DType::fp32, DType::fp16, DType::int8})
+  for (const DType dtype : {DType::fp32, DType::fp16, DType::int8, DType::uint16})
     for (const Example& example : examples) {
       TestCore test({.uninitialised = nc::Uninitialised::error});
       nc::Core& core = test.core;
@@ -108,12 +109,12 @@ TEST_CASE("a pattern is written where it reads, or refused where results would m
       core.dma.store(nc::hbm_target(x), source);
       const std::string wanted = is_written_once(example) ? "no error" : "neuroncore.rule_broken";
       for (const bool transfer : {false, true}) {
-        core.vector.memset(tile, -1);
+        core.vector.memset(tile, 99);
         const auto write = [&] {
           transfer ? (void)core.dma.load(view, nc::hbm(x)) : (void)core.vector.copy(view, source);
         };
         REQUIRE(id_of(write) == wanted);
-        std::vector<float> expected(96, -1.0f);
+        std::vector<float> expected(96, 99.0f);
         for (std::size_t p = 0; p < 2 && is_written_once(example); ++p)
           for (std::size_t i = 0; i < places.size(); ++i)
             expected[p * 48 + static_cast<std::size_t>(places[i])] = static_cast<float>(50 * p + i);

@@ -49,7 +49,7 @@ class Dma {
   // in the order of its own. Partitions and free dimensions may differ, the number of elements may
   // not. An overlap is refused unless both are the same elements.
   Dma& copy(const Tile& dst, const Tile& src, SourceLine source = calling_line());
-  // Partition p = row indices[p] of a matrix; indices is [P, 1] of int32 in SBUF.
+  // Partition p = row indices[p] of a matrix; indices is [P, 1] of int32 or uint32 in SBUF.
   Dma& gather(const Tile& tile, const HbmView& table, const Tile& indices,
               OutOfBounds out_of_bounds = OutOfBounds::error, SourceLine source = calling_line());
   // Row indices[p] of a matrix = partition p (the last of equal ones stays), or += partition p (in

@@ -248,10 +248,10 @@ SOMA_INLINE void Dma::check_sizes(const CallSite& call, const Tile& tile, const 
 SOMA_INLINE void Dma::check_indices(const CallSite& call, const Tile& tile, const HbmView& table,
                                     const Tile& indices) {
   check_tile(call, {"indices", indices});
-  if (indices.dtype() != DType::int32 || indices.free_size() != 1 ||
-      indices.partitions() != tile.partitions())
+  if ((indices.dtype() != DType::int32 && indices.dtype() != DType::uint32) ||
+      indices.free_size() != 1 || indices.partitions() != tile.partitions())
     rule_broken(call, {"indices", indices}, indices.describe(),
-                "int32, [" + std::to_string(tile.partitions()) + ", 1]");
+                "int32 or uint32, [" + std::to_string(tile.partitions()) + ", 1]");
   if (table.row_elements() != tile.free_size())
     rule_broken(call, "table", table.describe(),
                 std::to_string(tile.free_size()) + " elements a row, as " + tile.describe());
@@ -291,8 +291,7 @@ SOMA_INLINE void Dma::show_written(CoreState& core, const HbmView& view) {
 SOMA_INLINE std::int64_t Dma::index_of(CoreState& core, const CallSite& call, const Tile& indices,
                                        std::size_t p, const HbmView& table,
                                        OutOfBounds out_of_bounds) {
-  std::int32_t index = 0;
-  std::memcpy(&index, core.sbuf.at(indices, p), sizeof index);
+  const std::int64_t index = detail::integer_at(indices.dtype(), core.sbuf.at(indices, p));
   if (index >= 0 && static_cast<std::size_t>(index) < table.rows()) return index;
   if (out_of_bounds == OutOfBounds::error)
     undefined(call, {"indices", indices},

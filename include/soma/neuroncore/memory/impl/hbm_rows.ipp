@@ -62,6 +62,10 @@ SOMA_INLINE std::int64_t integer_at(DType dtype, const std::byte* at) {
       return get(std::int32_t{});
     case DType::int16:
       return get(std::int16_t{});
+    case DType::uint16:
+      return get(std::uint16_t{});
+    case DType::uint32:
+      return get(std::uint32_t{});
     case DType::int8:
       return get(std::int8_t{});
     default:
@@ -78,6 +82,10 @@ SOMA_INLINE void put_integer(DType dtype, std::byte* at, float value) {
       return put(to_integer<std::int32_t>(value));
     case DType::int16:
       return put(to_integer<std::int16_t>(value));
+    case DType::uint16:
+      return put(to_integer<std::uint16_t>(value));
+    case DType::uint32:
+      return put(to_integer<std::uint32_t>(value));
     case DType::int8:
       return put(to_integer<std::int8_t>(value));
     case DType::boolean:
