@@ -275,6 +275,11 @@ SOMA_INLINE HbmView DeviceRows::view_of(const soma::detail::TensorRows& rows) {
   return neuroncore::hbm_first(tensor).pattern(dimensions);
 }
 
+SOMA_INLINE DeviceRows adjacent_rows(Core& core, const Tensor& tensor) {
+  const DeviceRows rows(core, tensor);
+  return rows.view().adjacent() ? rows : DeviceRows(core, row_major(core, tensor));
+}
+
 SOMA_INLINE HbmView flat_view(const Tensor& contiguous) {
   return hbm(contiguous.reshape(Shape{contiguous.elements()}));
 }
