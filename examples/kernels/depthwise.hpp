@@ -8,8 +8,6 @@
 
 #include "kernels/kernel.hpp"
 
-#include <array>
-
 namespace kernels {
 
 // x [channels, height, width], k [channels, taps, taps], y [channels, height - taps + 1, width -
@@ -35,20 +33,21 @@ inline void depthwise(nc::Core& core, const Tensor& x, const Tensor& k, const Te
       return tile.rows(i * strips, (i + 1) * strips);
     };
     for (std::size_t i = 0; i < count; ++i) {
-      const std::array<nc::HbmDimension, 2> overlapping{
-          {{strips, strip * width}, {rows * width, 1}}};
+      const std::size_t channel = first + i;
       core.dma.load(strips_of(own.in, i),
-                    nc::hbm_first(x).pattern((first + i) * height * width, overlapping));
+                    nc::hbm_first(x).pattern({{strip * width, strips}, {1, rows * width}},
+                                             channel * height * width));
+      // A stride of 0: every strip gets the channel's factors.
       core.dma.queue(1).load(
           strips_of(own.factors, i),
-          nc::hbm(k).rows(first + i, first + i + 1).flat().broadcast_rows(strips));
+          nc::hbm_first(k).pattern({{0, strips}, {1, taps * taps}}, channel * taps * taps));
     }
     const std::size_t used = count * strips;
-    const Tile in = own.in.rows(0, used).reshape({rows, width});
+    const Tile in = own.in.rows(0, used);
     const Tile out = own.out.rows(0, used).reshape({strip, out_width});
     for (std::size_t tap = 0; tap < taps * taps; ++tap) {
       const std::size_t i = tap / taps, j = tap % taps;
-      const Tile moved = in.slice(0, i, i + strip).columns(j, j + out_width);
+      const Tile moved = in.pattern({{width, strip}, {1, out_width}}, i * width + j);
       const Tile factor = own.factors.rows(0, used).columns(tap, tap + 1);
       if (tap == 0)
         core.vector.tensor_scalar(out, moved, Alu::multiply, factor);
@@ -56,10 +55,9 @@ inline void depthwise(nc::Core& core, const Tensor& x, const Tensor& k, const Te
         core.vector.scalar_tensor_tensor(out, moved, Alu::multiply, factor, Alu::add, out);
     }
     for (std::size_t i = 0; i < count; ++i) {
-      const std::array<nc::HbmDimension, 2> side_by_side{
-          {{strips, strip * out_width}, {strip * out_width, 1}}};
       core.dma.queue(2).store(
-          nc::hbm_first_target(y).pattern((first + i) * out_height * out_width, side_by_side),
+          nc::hbm_first_target(y).pattern({{strip * out_width, strips}, {1, strip * out_width}},
+                                          (first + i) * out_height * out_width),
           strips_of(own.out, i));
     }
   }

@@ -25,8 +25,10 @@ inline void resize(nc::Core& core, const Tensor& images, const Tensor& rows,
     const std::size_t count = (pixels - s + steps - 1) / steps;  // partitions that have a pixel s
     const Tile pixel = buffers[s % buffers.size()].rows(0, count);
     core.dma.gather(pixel, nc::hbm(images), indices.rows(0, count).columns(s, s + 1));
-    const std::array<nc::HbmDimension, 2> apart{{{count, steps * channels}, {channels, 1}}};
-    core.dma.queue(1).store(nc::hbm_first_target(results).pattern(s * channels, apart), pixel);
+    // Their results are `steps` pixels apart.
+    core.dma.queue(1).store(nc::hbm_first_target(results).pattern(
+                                {{steps * channels, count}, {1, channels}}, s * channels),
+                            pixel);
   }
 }
 

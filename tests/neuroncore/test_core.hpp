@@ -4,6 +4,7 @@
 #include <soma/neuroncore.hpp>
 
 #include "catch.hpp"
+#include "support/at_once.hpp"
 #include "support/errors.hpp"
 #include "support/stored_run.hpp"
 
@@ -17,13 +18,6 @@
 namespace soma_test {
 
 namespace nc = soma::neuroncore;
-
-// trn1() with programs that begin at time 0.
-constexpr nc::Machine at_once() {
-  nc::Machine machine = nc::trn1();
-  machine.launch_ns = 0;
-  return machine;
-}
 
 struct TestCore {
   soma::Context context;

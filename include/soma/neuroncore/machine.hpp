@@ -109,7 +109,8 @@ constexpr Machine trn1() {
           .dtypes = dtype_bit(DType::fp32) | dtype_bit(DType::tf32) | dtype_bit(DType::fp16) |
                     dtype_bit(DType::bf16) | dtype_bit(DType::fp8_e3m4) |
                     dtype_bit(DType::fp8_e4m3) | dtype_bit(DType::fp8_e5m2) |
-                    dtype_bit(DType::int8) | dtype_bit(DType::uint8) | dtype_bit(DType::int32) |
+                    dtype_bit(DType::int8) | dtype_bit(DType::uint8) | dtype_bit(DType::int16) |
+                    dtype_bit(DType::uint16) | dtype_bit(DType::int32) | dtype_bit(DType::uint32) |
                     dtype_bit(DType::boolean)};
 }
 

@@ -216,6 +216,39 @@ TEST_CASE("transposes on the array", "[unit][neuroncore]") {
       "transposes take the Tensor engine's time", 0.5);
 }
 
+TEST_CASE("transposes by a product with an identity", "[unit][neuroncore]") {
+  // One product of the model, and 64 that only turn their operand: marked, or not.
+  struct Found {
+    nc::Summary summary;
+    bool advised = false;
+    double ns = 0;
+  };
+  const auto of = [](nc::ProductUse use) {
+    Dry dry;
+    const Tile a = dry.tile(128, DType::bf16), identity = dry.tile(128, DType::bf16);
+    const Tile turned = dry.core.psum.tile(128, 128), sums = dry.core.psum.tile(128, 128);
+    dry.core.vector.memset(a, 1).memset(identity, 1);
+    for (int i = 0; i < 64; ++i)
+      dry.core.tensor.matmul(turned, a, identity, nc::Accumulate::no, use);
+    dry.core.tensor.matmul(sums, identity, a);
+    const nc::Report report = nc::report(dry.core);
+    Found found{report.summary(), false, report.ns()};
+    for (const nc::Advice& advice : dry.advice())
+      found.advised = found.advised || advice.text.starts_with("transposes take");
+    return found;
+  };
+  const Found marked = of(nc::ProductUse::transpose), plain = of(nc::ProductUse::product);
+  const double one = 2.0 * 128 * 128 * 128;
+  CHECK(marked.ns == plain.ns);
+  CHECK(marked.summary.array_operations == 65 * one);
+  CHECK(marked.summary.transpose_operations == 64 * one);
+  CHECK(plain.summary.transpose_operations == 0);
+  CHECK(marked.summary.hfu == plain.summary.hfu);
+  CHECK_THAT(marked.summary.mfu * 65, Catch::Matchers::WithinRel(plain.summary.mfu, 1e-12));
+  CHECK(marked.advised);
+  CHECK(!plain.advised);
+}
+
 TEST_CASE("engines that hold each other's port", "[unit][neuroncore]") {
   first(
       [](Dry& dry) {

@@ -41,8 +41,9 @@ void resize_by_pixel(nc::Core& core, const soma::Tensor& images, const soma::Ten
   for (std::size_t i = 0; i < pixels; ++i) {
     const nc::Tile& pixel = tiles[i % tiles.size()];
     core.dma.gather(pixel, nc::hbm(images), indices.columns(i, i + 1));
-    const std::array<nc::HbmDimension, 2> apart{{{count, pixels * channels}, {channels, 1}}};
-    core.dma.queue(1).store(nc::hbm_first_target(results).pattern(i * channels, apart), pixel);
+    core.dma.queue(1).store(nc::hbm_first_target(results).pattern(
+                                {{pixels * channels, count}, {1, channels}}, i * channels),
+                            pixel);
   }
 }
 

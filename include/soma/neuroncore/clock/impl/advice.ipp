@@ -141,10 +141,7 @@ SOMA_INLINE void Advisor::rules_of_tensor() {
       Engine::tensor,
       "transposes take the Tensor engine's time: load the operand transposed once, or keep it in "
       "the layout that products want",
-      [](const Instruction& it, std::size_t) {
-        return it.opcode == Opcode::transpose && it.position.lane == lane_of(Engine::tensor) ? 0.0
-                                                                                             : 1.0;
-      });
+      [](const Instruction& it, std::size_t) { return it.cost.transposes ? 0.0 : 1.0; });
   faster(
       Engine::tensor,
       "products of few columns cost as much as 64: merge them, so that more columns move at once",

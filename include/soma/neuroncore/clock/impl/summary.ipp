@@ -143,7 +143,7 @@ SOMA_INLINE void Summing::add_transfer(const Instruction& instruction) {
 SOMA_INLINE void Summing::add_product(const Instruction& instruction, double busy) {
   const double operations = array_operations(instruction);
   sum_.array_operations += operations;
-  if (instruction.opcode != Opcode::transpose) return;
+  if (!instruction.cost.transposes) return;
   sum_.transpose_operations += operations;
   sum_.transpose_share += busy;
 }
