@@ -18,6 +18,7 @@ Builds an example and runs it with the arguments given.
   custom_operator   three operators of one's own in a classifier of digits
   precision_study   trains one task in several number formats and compares (bash examples/run.sh precision_study --help)
   numeric_tour      formats, stochastic rounding, this machine
+  kernel_NAME       a kernel for the accelerator's core: one of examples/kernels, such as kernel_rotary
 
   1. installs the packages that are missing (as root on Debian or a relative; otherwise it says which)
   2. builds into build/release, with the kernels of this CPU only (for any CPU: cmake --preset release, then build)
@@ -29,7 +30,7 @@ fi
 
 example=bert_classifier
 case ${1:-} in
-  bert_classifier | numeric_tour | digits | digits_batch_norm | mnist_pipeline | tabular_regression | character_model | custom_operator | precision_study)
+  kernel_* | bert_classifier | numeric_tour | digits | digits_batch_norm | mnist_pipeline | tabular_regression | character_model | custom_operator | precision_study)
     example=$1
     shift
     ;;

@@ -53,7 +53,9 @@ enum soma_dtype {
   SOMA_INT32 = 13,
   SOMA_INT64 = 14,
   SOMA_BOOL = 15,
-  SOMA_INT16 = 16 /* since version 2 */
+  SOMA_INT16 = 16,  /* since version 2 */
+  SOMA_UINT16 = 17, /* a host without this type and the next refuses them */
+  SOMA_UINT32 = 18
 };
 
 typedef struct soma_tensor {

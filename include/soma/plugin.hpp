@@ -28,8 +28,9 @@ namespace SOMA_NAMESPACE {
 
 namespace detail {
 
-static_assert(static_cast<int>(DType::boolean) == SOMA_BOOL && dtypes.size() == SOMA_INT16 + 1 &&
+static_assert(static_cast<int>(DType::boolean) == SOMA_BOOL && dtypes.size() == SOMA_UINT32 + 1 &&
               static_cast<int>(DType::int16) == SOMA_INT16 &&
+              static_cast<int>(DType::uint32) == SOMA_UINT32 &&
               static_cast<int>(DType::e8m0) == SOMA_E8M0 &&
               static_cast<int>(DType::fp8_e4m3fn) == SOMA_FP8_E4M3FN &&
               max_rank == SOMA_PLUGIN_MAX_RANK);

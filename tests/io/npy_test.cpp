@@ -98,8 +98,9 @@ TEST_CASE("what is written is what NumPy writes", "[unit][io][npy]") {
 TEST_CASE("every dtype and rank comes back", "[unit][io][npy]") {
   auto context = make_context();
   Files files(context);
-  for (const DType dtype : {DType::fp32, DType::fp16, DType::int8, DType::uint8, DType::int16,
-                            DType::int32, DType::int64, DType::boolean})
+  for (const DType dtype :
+       {DType::fp32, DType::fp16, DType::int8, DType::uint8, DType::int16, DType::uint16,
+        DType::int32, DType::uint32, DType::int64, DType::boolean})
     for (const Shape& shape : {Shape{}, Shape{0}, Shape{1}, Shape{5}, Shape{3, 0, 2},
                                Shape{70, 130}, Shape{2, 1, 2, 1, 2, 1, 2, 3}}) {
       CAPTURE(to_string(dtype), to_string(shape));
@@ -116,8 +117,8 @@ TEST_CASE("dtypes that NumPy lacks are not written", "[unit][io][npy]") {
   auto context = make_context();
   const TemporaryFolder folder;
   CHECK(message_of([&] { save_npy(folder / "x", Tensor::zeros(context, {2}, DType::bf16)); }) ==
-        "save_npy: tensor is [2] bf16, wanted one of fp32 fp16 int8 uint8 int16 int32 int64 bool "
-        "[npy.dtype]");
+        "save_npy: tensor is [2] bf16, wanted one of fp32 fp16 int8 uint8 int16 uint16 "
+        "int32 uint32 int64 bool [npy.dtype]");
   CHECK(id_of([&] { save_npy(folder / "x", Tensor::zeros(context, {2}, DType::tf32)); }) ==
         "npy.dtype");
   CHECK(id_of([&] { save_npy(folder / "x", Tensor()); }) == "tensor.undefined");

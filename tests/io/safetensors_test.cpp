@@ -198,7 +198,7 @@ TEST_CASE("what has no name in the format is not written", "[unit][io][safetenso
   };
   CHECK(refusal("w", DType::tf32) ==
         "save_safetensors: \"w\" is [1] tf32, wanted one of bool uint8 int8 fp8_e5m2 fp8_e4m3fn "
-        "e8m0 int16 fp16 bf16 int32 fp32 int64 [safetensors.dtype]");
+        "e8m0 int16 uint16 fp16 bf16 int32 uint32 fp32 int64 [safetensors.dtype]");
   for (const DType dtype :
        {DType::fp8_e3m4, DType::fp8_e4m3, DType::fp8_e4m3fnuz, DType::fp8_e5m2fnuz})
     CHECK(refusal("w", dtype).find("[safetensors.dtype]") != std::string::npos);

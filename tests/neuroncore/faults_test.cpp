@@ -111,13 +111,13 @@ TEST_CASE("each result has a place of its own, on every engine and in transfers"
   CHECK(id([&] { core.dma.store(nc::hbm_target(x).rows(0, 1).with_rows(4, 4), t); }) == broken);
   // Rows that go between each other share nothing.
   const Tensor wide = Tensor::zeros(test.context, Shape{64});
-  const std::array<nc::HbmDimension, 3> between{{{2, 5}, {4, 2}, {1, 1}}};
-  const std::array<nc::HbmDimension, 2> twice{{{2, 4}, {4, 2}}};
+  const std::array<nc::PatternStep, 3> between{{{5, 2}, {2, 4}, {1, 1}}};
+  const std::array<nc::PatternStep, 2> twice{{{4, 2}, {2, 4}}};
   CHECK(id([&] {
-          core.dma.store(nc::hbm_target(wide).pattern(0, between), t.rows(0, 2).columns(0, 4));
+          core.dma.store(nc::hbm_target(wide).pattern(between), t.rows(0, 2).columns(0, 4));
         }) == "no error");
   CHECK(id([&] {
-          core.dma.store(nc::hbm_target(wide).pattern(0, twice), t.rows(0, 2).columns(0, 4));
+          core.dma.store(nc::hbm_target(wide).pattern(twice), t.rows(0, 2).columns(0, 4));
         }) == broken);
 }
 
@@ -165,16 +165,16 @@ TEST_CASE("a view stays within its tensor", "[unit][neuroncore]") {
   CHECK(id([&] { (void)nc::hbm(x).with_rows(huge, huge); }) == broken);
   CHECK(id([&] { (void)nc::hbm(x).with_rows(3, huge / 2 + 1); }) == broken);
   CHECK(id([&] { (void)nc::hbm(x).with_rows(0, huge); }) == fine);
-  const std::array<nc::HbmDimension, 2> block{{{8, 512}, {512, 1}}};
-  CHECK(id([&] { (void)nc::hbm(x).pattern(0, block); }) == fine);
-  CHECK(id([&] { (void)nc::hbm(x).pattern(1, block); }) == broken);
-  CHECK(id([&] { (void)nc::hbm(x).pattern(huge, block); }) == broken);
-  CHECK(id([&] { (void)nc::hbm(x).rows(4, 8).pattern(0, block); }) == broken);
+  const std::array<nc::PatternStep, 2> block{{{512, 8}, {1, 512}}};
+  CHECK(id([&] { (void)nc::hbm(x).pattern(block); }) == fine);
+  CHECK(id([&] { (void)nc::hbm(x).pattern(block, 1); }) == broken);
+  CHECK(id([&] { (void)nc::hbm(x).pattern(block, huge); }) == broken);
+  CHECK(id([&] { (void)nc::hbm(x).rows(4, 8).pattern(block); }) == broken);
   // A part of a tensor ends where it ends.
   CHECK(id([&] { (void)nc::hbm(x.slice(0, 0, 4)).rows(0, 1).with_rows(5, 512); }) == broken);
   CHECK(id([&] { (void)nc::hbm(x).as(DType::uint8).rows(0, 1).with_rows(8, 2048); }) == fine);
   CHECK(id([&] { (void)nc::hbm(x).as(DType::uint8).rows(0, 1).with_rows(8, 2049); }) == broken);
-  CHECK(id([&] { (void)nc::hbm_first(x).pattern(0, block); }) == fine);
+  CHECK(id([&] { (void)nc::hbm_first(x).pattern(block); }) == fine);
   named("HbmView::with_rows",
         "view is fp32 HBM [8, 512] with elements 2048, 1 apart, wanted within its tensor, of which "
         "4096 elements are left [neuroncore.rule_broken]",

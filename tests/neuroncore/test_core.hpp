@@ -4,6 +4,7 @@
 #include <soma/neuroncore.hpp>
 
 #include "catch.hpp"
+#include "support/at_once.hpp"
 #include "support/errors.hpp"
 #include "support/stored_run.hpp"
 
@@ -23,7 +24,7 @@ struct TestCore {
   nc::Core core;
 
   explicit TestCore(const nc::CoreOptions& options = {}, int threads = 1,
-                    std::string_view target = {}, const nc::Machine& machine = nc::trn1())
+                    std::string_view target = {}, const nc::Machine& machine = at_once())
       : context(soma::make_context({.threads = threads, .target = target})),
         core(nc::make_core(context, machine, options)) {}
 

@@ -159,13 +159,13 @@ TEST_CASE("limits of the Vector engine's other instructions", "[unit][neuroncore
        }},
       {"select: predicate", "int8, uint8 or bool",
        [](Tiles& t) { t.core.vector.select(t.f, t.ints, t.g, 0); }},
-      {"select: on_true", "other than tf32 and int32",
+      {"select: on_true", "other than tf32, int32 and uint32",
        [](Tiles& t) { t.core.vector.select(t.f, t.bytes, t.ints, 0); }},
       {"select: predicate", "in SBUF, where on_true is in PSUM",
        [](Tiles& t) {
          t.core.vector.select(t.f, t.core.psum.tile(128, 512, DType::uint8), t.sums, 0);
        }},
-      {"copy_predicated: predicate", "uint8, bool or int32",
+      {"copy_predicated: predicate", "one of uint8 uint16 uint32 bool int32",
        [](Tiles& t) { t.core.vector.copy_predicated(t.f, t.g, t.signed_bytes); }},
       {"copy_predicated: dst", "the type of src",
        [](Tiles& t) { t.core.vector.copy_predicated(t.f, t.x, t.bytes); }},

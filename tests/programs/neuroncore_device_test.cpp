@@ -3,6 +3,7 @@
 #include <soma/neuroncore_clock.hpp>
 
 #include "catch.hpp"
+#include "support/at_once.hpp"
 #include "support/errors.hpp"
 
 #include <string>
@@ -108,7 +109,7 @@ TEST_CASE("views cost no program", "[unit]") {
 
 TEST_CASE("a device's step is reported operator by operator", "[unit][neuroncore]") {
   Context context = make_context({.threads = 1});
-  auto core = neuroncore::make_core(context, neuroncore::trn1(), {.record = true});
+  auto core = neuroncore::make_core(context, soma_test::at_once(), {.record = true});
   auto device = neuroncore::make_device(core);
   context.set_device(&device);
   const Tensor x = Tensor::full(context, {128, 2048}, 1.0f);

@@ -116,10 +116,7 @@ bool only_on_host(const Operator& op) {
                                         "average_pool",
                                         "batch_norm",
                                         "nll_loss",
-                                        "cosine_loss",
-                                        "gru",
-                                        "lstm",
-                                        "rotary"};
+                                        "cosine_loss"};
   return std::find(std::begin(names), std::end(names), op.name) != std::end(names);
 }
 bool only_on_host(const Operator& op, const Sample& sample) {

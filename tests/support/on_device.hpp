@@ -4,6 +4,7 @@
 #include <soma/neuroncore.hpp>
 
 #include "catch.hpp"
+#include "support/at_once.hpp"
 
 #include <cstdint>
 
@@ -27,7 +28,7 @@ class OnDevice {
   explicit OnDevice(soma::Context& context, const soma::neuroncore::CoreOptions& options = strict,
                     const soma::RunOptions& run = {})
       : context_(context),
-        core_(soma::neuroncore::make_core(context, soma::neuroncore::trn1(), options)),
+        core_(soma::neuroncore::make_core(context, at_once(), options)),
         device_(soma::neuroncore::make_device(core_, run)) {
     context.set_device(&device_);
   }

@@ -71,6 +71,8 @@ inline float value_of(soma::DType dtype, std::span<const std::byte> bytes, std::
   if (dtype == soma::DType::int8) return static_cast<float>(read(std::int8_t{}));
   if (dtype == soma::DType::int16) return static_cast<float>(read(std::int16_t{}));
   if (dtype == soma::DType::int32) return static_cast<float>(read(std::int32_t{}));
+  if (dtype == soma::DType::uint16) return static_cast<float>(read(std::uint16_t{}));
+  if (dtype == soma::DType::uint32) return static_cast<float>(read(std::uint32_t{}));
   if (dtype == soma::DType::int64) return static_cast<float>(read(std::int64_t{}));
   if (!soma::is_floating(dtype)) return static_cast<float>(read(std::uint8_t{}));
   const soma::FloatFormat& format = soma::format_of(dtype);

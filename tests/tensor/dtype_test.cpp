@@ -12,7 +12,7 @@ using namespace soma;
 using soma_test::message_of;
 
 TEST_CASE("every dtype has a name, a size, and perhaps a format", "[unit][tensor]") {
-  CHECK(dtypes.size() == 17);
+  CHECK(dtypes.size() == 19);
   for (std::size_t i = 0; i < dtypes.size(); ++i) {
     const DType dtype = dtypes[i];
     CAPTURE(to_string(dtype));
@@ -27,6 +27,8 @@ TEST_CASE("every dtype has a name, a size, and perhaps a format", "[unit][tensor
   CHECK(size_of(DType::uint8) == 1);
   CHECK(size_of(DType::boolean) == 1);
   CHECK(size_of(DType::int16) == 2);
+  CHECK(size_of(DType::uint16) == 2);
+  CHECK(size_of(DType::uint32) == 4);
   CHECK(size_of(DType::int32) == 4);
   CHECK(size_of(DType::int64) == 8);
   CHECK(to_string(DType::boolean) == "bool");
@@ -36,7 +38,7 @@ TEST_CASE("an unknown name is refused with the known ones", "[unit][tensor]") {
   CHECK(message_of([] { find_dtype("fp64"); }) ==
         "find_dtype: name is \"fp64\", wanted one of fp32 tf32 fp16 bf16 fp8_e3m4 fp8_e4m3 "
         "fp8_e5m2 fp8_e4m3fn fp8_e4m3fnuz fp8_e5m2fnuz e8m0 int8 uint8 int32 int64 bool int16 "
-        "[tensor.unknown_dtype]");
+        "uint16 uint32 [tensor.unknown_dtype]");
   CHECK(message_of([] { find_dtype(""); }).find("is \"\"") != std::string::npos);
   CHECK(message_of([] { find_dtype("FP32"); }) != "no error");
 }

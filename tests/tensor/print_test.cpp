@@ -72,6 +72,10 @@ TEST_CASE("every dtype is printed as the numbers it holds", "[unit][print]") {
         "[  0, 255], shape [2], uint8");
   CHECK(to_string(Tensor::from<std::int16_t>(context, {-32768, 7}, {2})) ==
         "[-32768,      7], shape [2], int16");
+  CHECK(to_string(Tensor::from<std::uint16_t>(context, {65535, 7}, {2})) ==
+        "[65535,     7], shape [2], uint16");
+  CHECK(to_string(Tensor::from<std::uint32_t>(context, {4294967295}, {1})) ==
+        "[4294967295], shape [1], uint32");
   CHECK(to_string(Tensor::from<std::int32_t>(context, {-2147483647 - 1}, {1})) ==
         "[-2147483648], shape [1], int32");
   CHECK(to_string(Tensor::full(context, {1}, std::numeric_limits<std::int64_t>::min())) ==

@@ -5,6 +5,7 @@
 #include <soma/neuroncore_clock.hpp>
 
 #include "catch.hpp"
+#include "support/at_once.hpp"
 
 #include <array>
 #include <cstddef>
@@ -98,7 +99,7 @@ double without_waits_between_operators(const Step& step) {
     begun[at.lane] = true;
     issued[at.lane] = at.number;
   }
-  return nc::timeline(record, nc::trn1()).ns;
+  return nc::timeline(record, soma_test::at_once()).ns;
 }
 
 void compare(const Sizes& sizes) {

@@ -26,13 +26,15 @@ struct NpyType {
   DType dtype;
 };
 
-inline constexpr std::array<NpyType, 8> npy_types{{
+inline constexpr std::array<NpyType, 10> npy_types{{
     {"<f4", DType::fp32},
     {"<f2", DType::fp16},
     {"|i1", DType::int8},
     {"|u1", DType::uint8},
     {"<i2", DType::int16},
+    {"<u2", DType::uint16},
     {"<i4", DType::int32},
+    {"<u4", DType::uint32},
     {"<i8", DType::int64},
     {"|b1", DType::boolean},
 }};

@@ -73,6 +73,8 @@ class CoreState {
 
   // The rules for every operand of every engine (guide, "Partition and free dimension rules").
   void check(const CallSite& call, const Operand& operand);
+  // The rules for an operand of a transfer, which may begin at any partition.
+  void check_transfer(const CallSite& call, const Operand& operand);
   // The rules for an operand of a Vector, Scalar or GpSimd instruction.
   void check_free(const CallSite& call, const Operand& operand);
   static void check_memory(const CallSite& call, const Operand& operand, Memory memory,

@@ -49,7 +49,13 @@ struct Machine {
   double dependence_cycles = 0, scalar_dependence_cycles = 0;
   // The cost of a wait for another engine, in cycles of the waiting engine; undisclosed.
   double semaphore_hop_cycles = 0;
-  double launch_ns = 0;  // from the start of a program to its first instruction; undisclosed
+  // From the start of a program to its first instruction. Undisclosed; read off three short kernels
+  // with published timings: the least that their other costs leave (docs/neuroncore.md, "Anchors").
+  double launch_ns = 0;
+  // The GpSimd engine writes the descriptors of a transfer whose rows are chosen at run time: these
+  // cycles for the transfer, and for each of its rows. Undisclosed; read off the published timings
+  // of a resize, which copies the pixels of one or of ten images with each transfer.
+  double descriptors_start_cycles = 0, descriptor_cycles = 0;
 
   // nki/get-started/about/nki-dma-overview, nki/deep-dives/nki-dma-bandwidth-guide
   std::size_t dma_engines = 0;
@@ -90,7 +96,9 @@ constexpr Machine trn1() {
           .dependence_cycles = 100,
           .scalar_dependence_cycles = 200,
           .semaphore_hop_cycles = 100,
-          .launch_ns = 0,
+          .launch_ns = 8000,
+          .descriptors_start_cycles = 330,
+          .descriptor_cycles = 75,
           .dma_engines = 16,
           .dma_queues_per_engine = 16,
           .dma_engine_gb_per_s = 17,
@@ -101,7 +109,8 @@ constexpr Machine trn1() {
           .dtypes = dtype_bit(DType::fp32) | dtype_bit(DType::tf32) | dtype_bit(DType::fp16) |
                     dtype_bit(DType::bf16) | dtype_bit(DType::fp8_e3m4) |
                     dtype_bit(DType::fp8_e4m3) | dtype_bit(DType::fp8_e5m2) |
-                    dtype_bit(DType::int8) | dtype_bit(DType::uint8) | dtype_bit(DType::int32) |
+                    dtype_bit(DType::int8) | dtype_bit(DType::uint8) | dtype_bit(DType::int16) |
+                    dtype_bit(DType::uint16) | dtype_bit(DType::int32) | dtype_bit(DType::uint32) |
                     dtype_bit(DType::boolean)};
 }
 

@@ -54,6 +54,8 @@ inline constexpr MachineNumber machine_numbers[] = {
     {"scalar_dependence_cycles", &Machine::scalar_dependence_cycles, true},
     {"semaphore_hop_cycles", &Machine::semaphore_hop_cycles, true},
     {"launch_ns", &Machine::launch_ns, true},
+    {"descriptors_start_cycles", &Machine::descriptors_start_cycles, true},
+    {"descriptor_cycles", &Machine::descriptor_cycles, true},
     {"dma_engine_gb_per_s", &Machine::dma_engine_gb_per_s},
     {"dma_buffer_ns", &Machine::dma_buffer_ns},
     {"dma_start_ns", &Machine::dma_start_ns},

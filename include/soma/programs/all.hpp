@@ -23,6 +23,9 @@
 #include <soma/programs/rows/norm.hpp>
 #include <soma/programs/rows/reduce.hpp>
 #include <soma/programs/rows/softmax.hpp>
+#include <soma/programs/sequence/gru.hpp>
+#include <soma/programs/sequence/lstm.hpp>
+#include <soma/programs/sequence/rotary.hpp>
 #include <soma/programs/views/cast.hpp>
 #include <soma/programs/views/views.hpp>
 
@@ -82,6 +85,12 @@ constexpr auto list_programs(std::index_sequence<unary...>, std::index_sequence<
                       {.run = &programs::embedding_backward, .host_inputs = 6}},
       OperatorProgram{&ops::linear, {&programs::linear}},
       OperatorProgram{&ops::matmul, {&programs::matmul}},
+      OperatorProgram{&ops::gru, {&programs::gru}},
+      OperatorProgram{&ops::gru_backward, {&programs::gru_backward}},
+      OperatorProgram{&ops::lstm, {&programs::lstm}},
+      OperatorProgram{&ops::lstm_backward, {&programs::lstm_backward}},
+      OperatorProgram{&ops::rotary, {&programs::rotary}},
+      OperatorProgram{&ops::rotary_backward, {&programs::rotary_backward}},
   };
 }
 inline constexpr auto program_list = list_programs(std::make_index_sequence<unary_count>(),

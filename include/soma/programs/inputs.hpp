@@ -63,6 +63,10 @@ class DeviceRows {
   HbmView view_;
 };
 
+// The rows of a tensor with the elements of each row side by side: those of a row_major() copy
+// where they are not.
+DeviceRows adjacent_rows(Core& core, const Tensor& tensor);
+
 // A contiguous tensor as one row.
 HbmView flat_view(const Tensor& contiguous);
 HbmView flat_target(const Tensor& contiguous);

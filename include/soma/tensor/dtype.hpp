@@ -36,7 +36,9 @@ enum class DType : std::uint8_t {
   int32,
   int64,
   boolean,  // a byte, 0 or 1
-  int16,    // new types go behind: files and soma/plugin.h hold these numbers
+  int16,
+  uint16,
+  uint32,  // new types go behind: files and soma/plugin.h hold these numbers
 };
 #if defined(__GNUC__)
 #pragma GCC diagnostic pop
@@ -53,7 +55,7 @@ struct DTypeInfo {
   bool floating = false;
 };
 
-inline constexpr std::array<DTypeInfo, 17> dtype_infos{{
+inline constexpr std::array<DTypeInfo, 19> dtype_infos{{
     {"fp32", 4, formats::fp32, true},
     {"tf32", 4, formats::tf32, true},
     {"fp16", 2, formats::fp16, true},
@@ -71,6 +73,8 @@ inline constexpr std::array<DTypeInfo, 17> dtype_infos{{
     {"int64", 8, {}},
     {"bool", 1, {}},
     {"int16", 2, {}},
+    {"uint16", 2, {}},
+    {"uint32", 4, {}},
 }};
 
 constexpr const DTypeInfo& info(DType dtype) {
@@ -87,11 +91,11 @@ constexpr int dtype_index(const FloatFormat& format) {
 }  // namespace detail
 
 // All types, in the order of the enumeration.
-inline constexpr std::array<DType, 17> dtypes{
+inline constexpr std::array<DType, 19> dtypes{
     DType::fp32,     DType::tf32,     DType::fp16,       DType::bf16,         DType::fp8_e3m4,
     DType::fp8_e4m3, DType::fp8_e5m2, DType::fp8_e4m3fn, DType::fp8_e4m3fnuz, DType::fp8_e5m2fnuz,
     DType::e8m0,     DType::int8,     DType::uint8,      DType::int32,        DType::int64,
-    DType::boolean,  DType::int16};
+    DType::boolean,  DType::int16,    DType::uint16,     DType::uint32};
 
 constexpr std::size_t size_of(DType dtype) { return detail::info(dtype).bytes; }
 constexpr std::string_view to_string(DType dtype) { return detail::info(dtype).name; }
@@ -144,6 +148,14 @@ struct DTypeOf<std::uint8_t> {
 template <>
 struct DTypeOf<std::int16_t> {
   static constexpr DType value = DType::int16;
+};
+template <>
+struct DTypeOf<std::uint16_t> {
+  static constexpr DType value = DType::uint16;
+};
+template <>
+struct DTypeOf<std::uint32_t> {
+  static constexpr DType value = DType::uint32;
 };
 template <>
 struct DTypeOf<std::int32_t> {

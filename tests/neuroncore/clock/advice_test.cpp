@@ -1,8 +1,10 @@
 // Advice: small programs with one bottleneck each, and the advice that each must get first.
 
-#include <soma/neuroncore_clock.hpp>
+#include "kernels/causal_attention.hpp"
+#include "neuroncore/clock/anchor_programs.hpp"
 
-#include "catch.hpp"
+#include <soma/models/bert.hpp>
+#include <soma/neuroncore_clock.hpp>
 
 #include <algorithm>
 #include <string>
@@ -21,7 +23,7 @@ struct Dry {
   Context context = make_context({.threads = 1});
   nc::Core core;
   explicit Dry(const nc::CoreOptions& options = {.record = true, .compute = false})
-      : core(nc::make_core(context, nc::trn1(), options)) {}
+      : core(nc::make_core(context, soma_test::at_once(), options)) {}
   Tensor tensor(Shape shape, DType dtype = DType::fp32) {
     return Tensor::empty(context, shape, dtype);
   }
@@ -214,6 +216,39 @@ TEST_CASE("transposes on the array", "[unit][neuroncore]") {
       "transposes take the Tensor engine's time", 0.5);
 }
 
+TEST_CASE("transposes by a product with an identity", "[unit][neuroncore]") {
+  // One product of the model, and 64 that only turn their operand: marked, or not.
+  struct Found {
+    nc::Summary summary;
+    bool advised = false;
+    double ns = 0;
+  };
+  const auto of = [](nc::ProductUse use) {
+    Dry dry;
+    const Tile a = dry.tile(128, DType::bf16), identity = dry.tile(128, DType::bf16);
+    const Tile turned = dry.core.psum.tile(128, 128), sums = dry.core.psum.tile(128, 128);
+    dry.core.vector.memset(a, 1).memset(identity, 1);
+    for (int i = 0; i < 64; ++i)
+      dry.core.tensor.matmul(turned, a, identity, nc::Accumulate::no, use);
+    dry.core.tensor.matmul(sums, identity, a);
+    const nc::Report report = nc::report(dry.core);
+    Found found{report.summary(), false, report.ns()};
+    for (const nc::Advice& advice : dry.advice())
+      found.advised = found.advised || advice.text.starts_with("transposes take");
+    return found;
+  };
+  const Found marked = of(nc::ProductUse::transpose), plain = of(nc::ProductUse::product);
+  const double one = 2.0 * 128 * 128 * 128;
+  CHECK(marked.ns == plain.ns);
+  CHECK(marked.summary.array_operations == 65 * one);
+  CHECK(marked.summary.transpose_operations == 64 * one);
+  CHECK(plain.summary.transpose_operations == 0);
+  CHECK(marked.summary.hfu == plain.summary.hfu);
+  CHECK_THAT(marked.summary.mfu * 65, Catch::Matchers::WithinRel(plain.summary.mfu, 1e-12));
+  CHECK(marked.advised);
+  CHECK(!plain.advised);
+}
+
 TEST_CASE("engines that hold each other's port", "[unit][neuroncore]") {
   first(
       [](Dry& dry) {
@@ -227,7 +262,103 @@ TEST_CASE("engines that hold each other's port", "[unit][neuroncore]") {
       "memory port", 0.3);
 }
 
-TEST_CASE("no advice is below three per cent, and an empty record has none", "[unit][neuroncore]") {
+TEST_CASE("descriptors of a gather: rows that are known beforehand", "[unit][neuroncore]") {
+  first(
+      [](Dry& dry) {
+        const Tensor table = dry.tensor({4096, 64});
+        const Tile indices = dry.tile(1, DType::int32);
+        dry.core.vector.memset(indices, 1);
+        for (int i = 0; i < 32; ++i) dry.core.dma.gather(dry.tile(64), nc::hbm(table), indices);
+      },
+      "a descriptor for each row", 0.8);
+}
+
+namespace {
+
+// The gain that "short pieces" promises for a program; 0: none.
+template <class Program>
+double gain_of_long_pieces(const Program& program) {
+  Dry dry;
+  program(dry);
+  for (const nc::Advice& advice : dry.advice())
+    if (advice.text.find("short pieces") != std::string::npos) return advice.gain;
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("a transfer has a piece for each partition", "[unit][neuroncore]") {
+  // Blocks of 128 rows of 256 bytes, each from another place: nothing lies side by side.
+  CHECK(gain_of_long_pieces([](Dry& dry) {
+          const Tensor x = dry.tensor({128 * 64, 256});
+          for (std::size_t i = 0; i < 64; i += 2)
+            dry.core.dma.load(dry.tile(64), nc::hbm(x).rows(128 * i, 128 * i + 128).columns(0, 64));
+        }) == 0);
+  // The same bytes without gaps: eight rows make one piece of 2 KiB.
+  CHECK(gain_of_long_pieces([](Dry& dry) {
+          const Tensor x = dry.tensor({128 * 64, 64});
+          for (std::size_t i = 0; i < 64; ++i)
+            dry.core.dma.load(dry.tile(64), nc::hbm(x).rows(128 * i, 128 * i + 128));
+        }) > 0.7);
+  // Pieces within a partition's row become one.
+  CHECK(gain_of_long_pieces([](Dry& dry) {
+          const Tensor x = dry.tensor({128, 32, 128});
+          for (int i = 0; i < 8; ++i)
+            dry.core.dma.load(dry.tile(32 * 64).reshape({32, 64}), nc::hbm(x).slice(2, 0, 64));
+        }) > 0.7);
+}
+
+namespace {
+
+// No gain is below the least that is said or larger than the program's time; each names its lines.
+void check_advice(const std::vector<nc::Advice>& all, std::string_view program) {
+  std::string text(program);
+  for (const nc::Advice& advice : all) text += "\n" + to_string(advice);
+  INFO(text);
+  CHECK(!all.empty());
+  for (const nc::Advice& advice : all) {
+    CHECK(advice.gain >= nc::advice_least);
+    CHECK(advice.gain < 1);
+    CHECK(!advice.lines.empty());
+  }
+}
+
+}  // namespace
+
+TEST_CASE("flash attention, layers of BERT-base and a product: no advice below three per cent",
+          "[unit][neuroncore]") {
+  {
+    Dry dry;
+    const Tensor x = dry.tensor({512, 128}), sums = dry.tensor({512, 1});
+    kernels::causal_attention(dry.core, x, x, x, dry.tensor({512, 128}), sums);
+    check_advice(dry.advice(), "flash attention");
+  }
+  {
+    Dry dry;
+    soma_test::product_blocked(dry.core, soma_test::Product(dry.context, 2048, 1024, 2048));
+    check_advice(dry.advice(), "product");
+  }
+  Dry dry;
+  models::BertConfig config = models::BertConfig::base();
+  config.layers = 1;
+  config.vocabulary = 1000;
+  config.positions = 128;
+  const models::BertClassifier model({dry.context}, config, 2);
+  auto device = nc::make_device(dry.core);
+  dry.context.set_device(&device);
+  {
+    Tape tape(dry.context);
+    const std::vector<std::vector<std::int64_t>> lists(8, std::vector<std::int64_t>(128, 7));
+    const Tensor labels = Tensor::zeros(dry.context, {8}, DType::int64);
+    tape.backward(cross_entropy(
+        tape, model(tape, tape.constant(make_ragged<std::int64_t>(dry.context, lists))),
+        tape.constant(labels)));
+  }
+  dry.context.set_device(nullptr);
+  check_advice(dry.advice(), "a layer of BERT-base");
+}
+
+TEST_CASE("an empty record has no advice", "[unit][neuroncore]") {
   Dry dry;
   CHECK(dry.advice().empty());
 }

@@ -14,7 +14,7 @@ using soma::DType;
 
 namespace {
 
-constexpr nc::Machine machine = nc::trn1();
+constexpr nc::Machine machine = at_once();
 
 double cycles(Engine engine, Opcode opcode, nc::CostFields cost) {
   nc::Instruction instruction;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,7 +17,7 @@ using soma::DType;
 
 namespace {
 
-constexpr nc::Machine machine = nc::trn1();
+constexpr nc::Machine machine = at_once();
 
 // A record with names: two regions, one inside the other, and two calls of an operator.
 struct Named {
@@ -250,4 +251,29 @@ TEST_CASE("the page carries everything with it", "[unit][neuroncore]") {
   CHECK(count(page, "http") ==
         count(page, "http://www.w3.org/2000/svg") + count(page, "http-equiv"));
   CHECK(count(page, " src=") + count(page, "@import") + count(page, "url(") == 0);
+}
+
+TEST_CASE("a launch, the start of a transfer and descriptors have rows of their own",
+          "[unit][neuroncore]") {
+  Named named;
+  nc::Instruction& gather = named.record.transfer(0, 128, 128 * 256);
+  gather.opcode = nc::Opcode::dma_gather;
+  gather.cost.partitions = 128;
+  named.record.vector(512).after[4] = 1;
+  const auto path_of = [&](const nc::Report& report, std::string_view name) {
+    for (const nc::Rank& rank : report.summary().ranks)
+      if (rank.kind == "wait" && rank.name == name) return rank.path_ns;
+    return 0.0;
+  };
+  const auto report = [&] { return nc::Report(named.record.all, named.names, nc::trn1()); };
+  const double descriptors = (330 + 75 * 128) / 1.4;
+  CHECK_THAT(path_of(report(), "launch"), WithinRel(8000.0, 1e-9));
+  CHECK_THAT(path_of(report(), "descriptors"), WithinRel(descriptors + 1300, 1e-9));
+  CHECK_THAT(report().ns(), WithinRel(8000 + descriptors + 1300 + 8 * 142 + 1124 / 1.12, 1e-9));
+  // The GpSimd engine is listed, though it has no instruction of its own.
+  CHECK(report().text().find("\ngpsimd ") != std::string::npos);
+  named.record.all[0].opcode = nc::Opcode::dma_copy;
+  CHECK_THAT(path_of(report(), "launch"), WithinRel(8000.0, 1e-9));
+  CHECK_THAT(path_of(report(), "start of transfers"), WithinRel(1300.0, 1e-9));
+  CHECK(path_of(report(), "descriptors") == 0);
 }

@@ -2,7 +2,14 @@
 
 #include "neuroncore/clock/records.hpp"
 
+#include <soma/neuroncore/clock/busy.hpp>
+#include <soma/neuroncore/clock/path.hpp>
+
+#include <algorithm>
+#include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 using namespace soma_test;
 using Catch::Matchers::WithinRel;
@@ -11,7 +18,7 @@ using soma::DType;
 
 namespace {
 
-constexpr nc::Machine machine = nc::trn1();
+constexpr nc::Machine machine = at_once();
 
 nc::Timeline time(const RecordBuilder& record, const nc::ClockOptions& options = {}) {
   return nc::timeline(record.all, machine, options);
@@ -129,6 +136,76 @@ TEST_CASE("a transfer that waits holds up its own queue only", "[unit][neuroncor
   CHECK_THAT(timeline.instructions[3].start, ns(1300));
   timeline = time(record, {.queues_overtake = false});
   CHECK(timeline.instructions[3].start > 10'000);
+}
+
+namespace {
+
+// A gather of `rows` rows of 256 bytes.
+nc::Instruction& gather(RecordBuilder& record, std::size_t queue, std::uint32_t rows) {
+  nc::Instruction& added = record.transfer(queue, rows, std::uint64_t{256} * rows);
+  added.opcode = nc::Opcode::dma_gather;
+  added.cost.partitions = rows;
+  return added;
+}
+
+}  // namespace
+
+TEST_CASE("the GpSimd engine writes the descriptors of gathers and scatters",
+          "[unit][neuroncore]") {
+  const double descriptors = (330 + 75 * 128) / 1.4;
+  RecordBuilder record;
+  record.gpsimd(512);
+  gather(record, 0, 128);
+  gather(record, 0, 128).opcode = nc::Opcode::dma_scatter;
+  record.transfer(1, 16, 16);
+  record.gpsimd(512);
+  record.gpsimd(512).after[4] = 2;  // waits for both
+  const nc::Timeline timeline = time(record);
+  const double first = 512 / 1.4, second = 2 * first;
+  CHECK_THAT(timeline.instructions[0].start, ns(0));
+  // The engine runs what it has, and then writes descriptors.
+  CHECK_THAT(timeline.instructions[4].start, ns(first));
+  CHECK_THAT(timeline.instructions[1].start, ns(second + descriptors + 1300));
+  CHECK(timeline.instructions[1].bound == nc::Bound::descriptors);
+  CHECK_THAT(timeline.instructions[2].start, ns(second + 2 * descriptors + 1300));
+  CHECK_THAT(timeline.instructions[3].start, ns(1300));  // rows that are known beforehand
+  CHECK_THAT(timeline.instructions[5].start, ns(timeline.instructions[2].end + 100 / 1.4));
+  CHECK_THAT(nc::busy_ns(record.all, timeline, machine)[3], ns(3 * first + 2 * descriptors));
+  nc::Machine free = machine;
+  free.descriptors_start_cycles = free.descriptor_cycles = 0;
+  CHECK_THAT(nc::timeline(record.all, free).instructions[1].start, ns(1300));
+}
+
+TEST_CASE("the engine is held while descriptors are written, and the path adds up",
+          "[unit][neuroncore]") {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    RecordBuilder record = random_record(seed, 300);
+    for (nc::Instruction& it : record.all)
+      if (it.position.lane >= 4 && it.cost.buffers % 3 == 0) {
+        it.opcode = nc::Opcode::dma_gather;
+        it.cost.partitions = it.cost.buffers;
+      }
+    const nc::Timeline timeline = time(record);
+    std::vector<std::pair<double, double>> held;
+    for (std::size_t i = 0; i < record.all.size(); ++i) {
+      const nc::Instruction& it = record.all[i];
+      const nc::Timed& timed = timeline.instructions[i];
+      if (const double own = nc::descriptors_ns(it, machine); own > 0) {
+        held.emplace_back(timed.described, timed.described + own);
+        CHECK(timed.start >= timed.described + own + 1300 - 1e-6);
+      } else if (it.position.lane == 3) {
+        held.emplace_back(timed.start, timed.end);
+      }
+    }
+    std::sort(held.begin(), held.end());
+    for (std::size_t i = 1; i < held.size(); ++i) CHECK(held[i].first >= held[i - 1].second - 1e-6);
+    double path = 0;
+    nc::detail::for_path(timeline, [&](std::uint32_t, double ran, double waited) {
+      CHECK((ran >= 0 && waited >= 0));
+      path += ran + waited;
+    });
+    CHECK_THAT(path, ns(timeline.ns));
+  }
 }
 
 TEST_CASE("the numbers of the machine are used", "[unit][neuroncore]") {

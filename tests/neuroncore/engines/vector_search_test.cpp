@@ -196,7 +196,8 @@ TEST_CASE("rng gives each element the word of its position", "[unit][neuroncore]
   TestCore test;
   const nc::DrawPosition position{.draw = {.seed = 3, .stream = 4, .step = 5, .index = 10},
                                   .partition_step = 50};
-  for (const DType dtype : {DType::int32, DType::int8, DType::uint8, DType::boolean}) {
+  for (const DType dtype : {DType::int32, DType::uint32, DType::int16, DType::uint16, DType::int8,
+                            DType::uint8, DType::boolean}) {
     const Tile tile = test.core.sbuf.tile(dtype, 32, 50);
     test.core.vector.rng(tile, position);
     const std::vector<std::byte> whole = test.codes(tile);

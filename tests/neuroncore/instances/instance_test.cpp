@@ -6,6 +6,7 @@
 #include "catch.hpp"
 #include "support/errors.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <set>
@@ -106,6 +107,39 @@ TEST_CASE("The time of an all-reduce is near the published measurements", "[neur
     CHECK(off(collective_seconds(Collective::all_reduce, point.bytes, 64, large) * 1e6, point.us) <
           0.15);
   }
+  for (const std::size_t ranks : {16, 32})
+    for (const Measured& point : {Measured{4, 300},
+                                  {8 * kib, 300},
+                                  {128 * kib, 574},
+                                  {2 * mib, 686},
+                                  {32 * mib, 2754},
+                                  {512 * mib, 9690}}) {
+      INFO(ranks << " ranks, " << point.bytes << " bytes");
+      CHECK(off(collective_seconds(Collective::all_reduce, point.bytes, ranks, large) * 1e6,
+                point.us) < 0.01);
+    }
+  for (const Measured& point :
+       {Measured{kib, 151}, {8 * kib, 149}, {64 * kib, 150}, {512 * kib, 179}}) {
+    INFO("32 ranks gather " << point.bytes << " bytes");
+    CHECK(off(collective_seconds(Collective::all_gather, point.bytes, 32, large) * 1e6, point.us) <
+          0.01);
+  }
+  // Never less for more bytes. Between 2 and 16 ranks the time lies between their times.
+  for (const Collective kind :
+       {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather})
+    for (double bytes = 1; bytes < 4096 * mib; bytes *= 1.5) {
+      const auto seconds = [&](std::size_t ranks, double of) {
+        return collective_seconds(kind, of, ranks, large);
+      };
+      const double two = seconds(2, bytes), sixteen = seconds(16, bytes);
+      for (const std::size_t ranks : {3, 4, 8, 15}) {
+        CHECK(seconds(ranks, bytes) > (std::min)(two, sixteen));
+        CHECK(seconds(ranks, bytes) < (std::max)(two, sixteen));
+        CHECK(seconds(ranks, bytes) <= seconds(ranks, 1.5 * bytes));
+      }
+      for (const std::size_t ranks : {2, 16, 32})
+        CHECK(seconds(ranks, bytes) <= seconds(ranks, 1.5 * bytes));
+    }
   CHECK(collective_seconds(Collective::all_reduce, mib, 1, large) == 0);
   CHECK_THAT(message_of([&] { collective_seconds(Collective::all_reduce, mib, 0, large); }),
              contains("ranks is 0") && contains("[neuroncore.instance]"));

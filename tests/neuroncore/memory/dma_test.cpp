@@ -97,8 +97,8 @@ TEST_CASE("views of device memory", "[unit][neuroncore]") {
   expect(all.as_rows(48), 10, 48, [](std::size_t r, std::size_t c) { return 48 * r + c; });
   expect(nc::hbm(Tensor::from<float>(test.context, counting(5), Shape{5})), 1, 5,
          [](std::size_t, std::size_t c) { return c; });
-  const nc::HbmDimension walk[] = {{4, 80}, {2, 0}, {3, 20}};
-  expect(all.pattern(85, walk), 4, 6,
+  const nc::PatternStep walk[] = {{80, 4}, {0, 2}, {20, 3}};
+  expect(all.pattern(walk, 85), 4, 6,
          [](std::size_t r, std::size_t c) { return 85 + 80 * r + c % 3 * 20; });
   // And a store through one.
   const Tensor target = Tensor::zeros(test.context, Shape{8, 6});
@@ -172,8 +172,7 @@ TEST_CASE("gathers take rows by index", "[unit][neuroncore]") {
       at[2] = outside;
       test.put_integers(indices, at);
       CHECK_THAT(message_of([&] { test.core.dma.gather(tile, nc::hbm(table), indices); }),
-                 contains(outside < 0 ? ") is -1 in partition 2"
-                                      : ") is 50 in partition 2"));
+                 contains(outside < 0 ? ") is -1 in partition 2" : ") is 50 in partition 2"));
       test.core.vector.memset(tile, 99);
       test.core.dma.gather(tile, nc::hbm(table), indices, OutOfBounds::skip);
       const std::vector<float> skipped = test.values(tile);
@@ -266,10 +265,10 @@ TEST_CASE("views of device memory that do not exist are refused", "[unit][neuron
   CHECK(refused([&] { return view.broadcast_rows(2); }));
   CHECK(refused([&] { return view.as_rows(5); }));
   CHECK(refused([&] { return view.columns(0, 3).as_rows(3); }));
-  const nc::HbmDimension one[] = {{4, 6}}, four[] = {{2, 12}, {2, 6}, {2, 3}, {2, 2}};
-  CHECK(refused([&] { return view.pattern(0, one); }));
+  const nc::PatternStep one[] = {{6, 4}}, four[] = {{12, 2}, {6, 2}, {3, 2}, {2, 2}};
+  CHECK(refused([&] { return view.pattern(one); }));
   CHECK(refused([&] { return view.as(DType::int64); }));
-  CHECK(refused([&] { return view.pattern(0, four).as(DType::uint8); }));
+  CHECK(refused([&] { return view.pattern(four).as(DType::uint8); }));
   CHECK(refused([&] { return nc::hbm(Tensor()); }));
   CHECK(refused([&] { return nc::hbm_target(Tensor()); }));
   CHECK(refused([&] { return nc::hbm(Tensor::zeros(test.context, Shape{1, 1, 1, 1, 1})); }));

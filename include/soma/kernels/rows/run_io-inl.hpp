@@ -134,6 +134,10 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void load_converted(const RunSource& source
     floats_from_integers<std::int64_t>(from, distance, count, out);
   } else if (source.dtype == DType::int16) {
     floats_from_integers<std::int16_t>(from, distance, count, out);
+  } else if (source.dtype == DType::uint16) {
+    floats_from_integers<std::uint16_t>(from, distance, count, out);
+  } else if (source.dtype == DType::uint32) {
+    floats_from_integers<std::uint32_t>(from, distance, count, out);
   } else {
     if (distance != 1) {
       if (source.width == 1) collect_codes<1>(from, distance, count, scratch.codes);

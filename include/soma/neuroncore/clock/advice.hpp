@@ -76,6 +76,9 @@ class Advisor {
   void rules_of_tensor();
   void rules_of_lanes();
   void rules_of_transfers();
+  // For each transfer the share of its time that the same bytes take in pieces that are as long as
+  // they can be.
+  std::vector<double> in_long_pieces() const;
   void same_bytes();
   void two_buffers();
   void whole_engines();

@@ -161,6 +161,21 @@ constexpr double interval_ns(const Instruction& instruction, const Machine& mach
   return cycles_of(instruction, machine) / ghz_of(machine, engine_of(instruction.position.lane));
 }
 
+// True for a transfer whose rows are chosen by indices: its descriptors cannot be written before
+// the program runs (nki/deep-dives/nki-dge: on this core the GpSimd engine writes them).
+constexpr bool has_run_time_rows(const Instruction& instruction) {
+  return instruction.opcode == Opcode::dma_gather || instruction.opcode == Opcode::dma_scatter;
+}
+
+// The nanoseconds of the GpSimd engine for the descriptors of a transfer; 0 for rows that are known
+// beforehand.
+constexpr double descriptors_ns(const Instruction& instruction, const Machine& machine) {
+  if (!has_run_time_rows(instruction)) return 0;
+  return (machine.descriptors_start_cycles +
+          machine.descriptor_cycles * instruction.cost.partitions) /
+         machine.gpsimd_ghz;
+}
+
 // The nanoseconds of one buffer of a transfer on a DMA engine: the buffer's own cost, or the time
 // of its bytes at the engine's rate and, for device memory, at the engine's share of that memory's
 // rate.

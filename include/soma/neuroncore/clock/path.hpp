@@ -20,12 +20,15 @@ void for_path(const Timeline& timeline, const Visit& visit) {
                                      [](const Timed& a, const Timed& b) { return a.end < b.end; });
   auto index = static_cast<std::uint32_t>(last - all.begin());
   double now = timeline.ns;
-  while (index != Timed::nobody) {
+  // No more steps than instructions: of two that begin at the same time each may name the other.
+  for (std::size_t left = all.size(); index != Timed::nobody && left != 0; --left) {
     const Timed& timed = all[index];
     const double start = (std::min)(timed.start, now);
     double before = start;  // until when the path stood still
-    if (timed.bound == Bound::launch)
+    if (timed.bound == Bound::launch || timed.cause == Timed::nobody)
       before = 0;
+    else if (timed.bound == Bound::descriptors && timed.described > 0)
+      before = (std::min)(start, timed.described);  // its own; else it waited for another's
     else if (timed.bound == Bound::semaphore || timed.bound == Bound::result)
       before = (std::min)(start, all[timed.cause].end);
     visit(index, now - start, start - before);

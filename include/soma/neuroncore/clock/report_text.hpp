@@ -16,7 +16,7 @@
 namespace SOMA_NAMESPACE::neuroncore::detail {
 
 inline constexpr std::array<std::string_view, bound_count> bound_names{
-    "launch", "own previous", "own result", "semaphore", "port", "dma engines"};
+    "launch", "own previous", "own result", "semaphore", "port", "dma engines", "descriptors"};
 
 // The texts beside the numbers of a summary.
 struct ReportNotes {

@@ -83,9 +83,9 @@ class Summing {
   Summary run();
 
  private:
-  static constexpr std::size_t wait_kinds = 4;
+  static constexpr std::size_t wait_kinds = 5;
   static constexpr std::array<std::string_view, wait_kinds> wait_names{
-      "launch", "own-lane waits", "semaphore hops", "start of transfers"};
+      "launch", "own-lane waits", "semaphore hops", "start of transfers", "descriptors"};
   static constexpr std::string_view queues_name = "dma queues";
   static std::size_t wait_kind(const Instruction& instruction, Bound bound);
 

@@ -15,6 +15,9 @@
 //   order. A transfer's first byte moves dma_start_ns after its trigger, which is when its waits
 //   are over; earlier transfers of its queue hide that time. A transfer that waits holds up its own
 //   queue only.
+//   The descriptors of a transfer whose rows are chosen at run time are written by the GpSimd
+//   engine, from the transfer's trigger on, for descriptors_ns(): the transfer starts behind them,
+//   and the engine does nothing else meanwhile.
 
 #include <soma/base/error.hpp>
 #include <soma/neuroncore/clock/costs.hpp>
@@ -47,13 +50,15 @@ enum class Bound : std::uint8_t {
   semaphore,    // an instruction of another lane
   port,         // an instruction of another engine that held the memory's port
   dma_engines,  // a transfer of another queue that occupied the DMA engines
+  descriptors,  // the GpSimd engine, which wrote descriptors
 };
-inline constexpr std::size_t bound_count = 6;
+inline constexpr std::size_t bound_count = 7;
 
 struct Timed {
   static constexpr std::uint32_t nobody = (std::numeric_limits<std::uint32_t>::max)();
 
   double start = 0, end = 0;     // ns from the start of the program
+  double described = 0;          // when the engine began to write a transfer's descriptors
   std::uint32_t cause = nobody;  // the instruction that it waited for last
   Bound bound = Bound::launch;
 };
@@ -117,6 +122,7 @@ class Clock {
     double trigger = 0;  // the time of the lane's last transfer that is ready
     std::uint32_t trigger_cause = Timed::nobody;
     Bound trigger_bound = Bound::launch;
+    bool to_describe = false;  // a transfer whose descriptors are not written yet
 
     void wait(double until, std::uint32_t instruction, Bound why);
   };
@@ -152,9 +158,13 @@ class Clock {
     if (lane != scalar_lane && instruction.uses_sbuf) visit(sbuf_port_);
     if (lane != gpsimd_lane && instruction.uses_psum) visit(psum_port_);
   }
+  // When the lane's next instruction can begin, or the writing of its descriptors.
   double start_of(std::size_t lane);
 
   std::size_t first_to_begin();
+
+  // The GpSimd engine writes the descriptors of the lane's next transfer.
+  void describe(std::size_t lane);
 
   void begin(std::size_t lane);
 
@@ -167,6 +177,7 @@ class Clock {
   std::array<double, 4> hop_{};  // ns, of each engine
   std::array<Head, lane_count> heads_{};
   Port sbuf_port_, psum_port_;
+  Port gpsimd_;  // the engine itself, which runs its own instructions and writes descriptors
   std::uint32_t latest_transfer_ = Timed::nobody;  // that has begun
   Timeline result_;
 };

@@ -39,7 +39,7 @@ class GpsimdEngine : public LaneEngine<GpsimdEngine, Engine::gpsimd> {
  public:
   using LaneEngine::LaneEngine;
 
-  // dst = a op b. If a, b and dst are int32, add, subtract and multiply are exact and wrap around
+  // dst = a op b. If a, b and dst are all int32 or all uint32, add, subtract and multiply are exact and wrap around
   // (this model's policy; overflow behaviour is not published). power is computed in double and
   // rounded once. All other cases are computed in fp32, as on the Vector engine.
   GpsimdEngine& tensor_tensor(const Tile& dst, const Tile& a, const Tile& b, Alu op,
@@ -71,19 +71,19 @@ class GpsimdEngine : public LaneEngine<GpsimdEngine, Engine::gpsimd> {
   // Each processor owns 16 partitions. Its slice of the index tile, read with the partition varying
   // fastest, lists the starts of pieces of `piece` elements in its partitions. The first `pieces`
   // of them (at most 4096) are put side by side in dst, bit for bit, alike for all 16 partitions;
-  // dst holds exactly these pieces. `piece` is 1, 2, 4, 8, 16 or 32. Error neuroncore.undefined: a
-  // piece that leaves the partition.
+  // dst holds exactly these pieces. `piece` is 1, 2, 4, 8, 16 or 32. Indices are uint16 or (this
+  // model's) int32. Error neuroncore.undefined: a piece that leaves the partition.
   GpsimdEngine& local_gather(const Tile& dst, const Tile& src, const Tile& indices,
                              std::size_t pieces, std::size_t piece = 1,
                              SourceLine source = calling_line());
 
-  // dst[j] = src[indices[j]] in each partition, bit for bit. Error neuroncore.undefined: an index
-  // beyond the partition's elements.
+  // dst[j] = src[indices[j]] in each partition, bit for bit. Indices are uint32 or (this model's)
+  // int32. Error neuroncore.undefined: an index beyond the partition's elements.
   GpsimdEngine& n_gather(const Tile& dst, const Tile& src, const Tile& indices,
                          SourceLine source = calling_line());
 
   // dst [1, N] = the reduction of data [P, N] over its partitions, in ascending order: add and
-  // maximum in fp32 (for int32 exact, with wrap-around), bitwise_or and bitwise_and on the stored
+  // maximum in fp32 (for int32 and uint32 exact, with wrap-around), bitwise_or and bitwise_and on the stored
   // bits.
   GpsimdEngine& partition_reduce(const Tile& dst, const Tile& data, Alu op,
                                  const Rounded& rounded = {}, SourceLine source = calling_line());
@@ -125,8 +125,9 @@ class GpsimdEngine : public LaneEngine<GpsimdEngine, Engine::gpsimd> {
                           const Tile& indices, std::size_t pieces, std::size_t piece);
   // `one` has one partition, with as many elements as a partition of `many`.
   void check_one_partition(const CallSite& call, const Operand& one, const Operand& many);
-  // The index of `size` elements from that index on in a partition of the tile.
-  static std::size_t checked_index(const CallSite& call, const Tile& indices, std::int32_t index,
+  // The index of `size` elements from that index on in a partition of the tile. `bits`: the index
+  // as it is stored, with zeros above.
+  static std::size_t checked_index(const CallSite& call, const Tile& indices, std::uint32_t bits,
                                    std::size_t size, const Tile& tile);
 
   // The values of partition 0.

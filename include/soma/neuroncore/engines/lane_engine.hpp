@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,6 +58,14 @@ class LaneEngine : public Sequencer<Self, engine> {
   static void check_type(const CallSite& call, const Operand& operand, DType dtype) {
     if (operand.tile.dtype() != dtype)
       rule_broken(call, operand, operand.tile.describe(), std::string(to_string(dtype)));
+  }
+  // Checks for one of the integer types that an operand of indices or a predicate may have.
+  static void check_types(const CallSite& call, const Operand& operand,
+                          std::initializer_list<DType> dtypes) {
+    if (std::find(dtypes.begin(), dtypes.end(), operand.tile.dtype()) != dtypes.end()) return;
+    std::string wanted = "one of";
+    for (const DType dtype : dtypes) wanted.append(" ").append(to_string(dtype));
+    rule_broken(call, operand, operand.tile.describe(), wanted);
   }
   // Bits are moved, so the types must be equal.
   static void check_same_type(const CallSite& call, const Tile& dst, const Tile& src) {

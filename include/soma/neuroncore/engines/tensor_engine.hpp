@@ -18,6 +18,10 @@ namespace SOMA_NAMESPACE::neuroncore {
 // to the result of a matmul.
 enum class Accumulate : std::uint8_t { no, yes };
 
+// transpose: the product only moves data, because one operand is an identity or a permutation.
+// Reports do not count its operations as the model's (MFU); nothing else depends on it.
+enum class ProductUse : std::uint8_t { product, transpose };
+
 class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
  public:
   using Sequencer::Sequencer;
@@ -28,7 +32,8 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
   // performance mode). Products are exact. CoreOptions::sum_order chooses the order of their
   // addition, followed by one fp32 addition to PSUM. Error bound: K 2^-24 sum |a| |b|.
   TensorEngine& matmul(const Tile& dst, const Tile& stationary, const Tile& moving,
-                       Accumulate accumulate = Accumulate::no, SourceLine source = calling_line());
+                       Accumulate accumulate = Accumulate::no, ProductUse use = ProductUse::product,
+                       SourceLine source = calling_line());
 
   // dst [N, K] = src [K, N] transposed, both at most 128 and of the same type: a product with the
   // identity. Exact for finite values except for the sign of zero. A NaN or infinity in a partition

@@ -79,7 +79,7 @@ class VectorEngine : public LaneEngine<VectorEngine, Engine::vector> {
 
   // r[i] = (data[i] op0 s0) op1 r[i - 1] along each partition; op1 is add, subtract, multiply,
   // maximum or minimum; dst = r. r[-1] is `start`, or without it 0, 0, 1, -infinity and infinity.
-  // Not for int32.
+  // Not for int32 and uint32.
   VectorEngine& tensor_scalar_cumulative(const Tile& dst, const Tile& data, Alu op0,
                                          const ScalarOperand& s0, Alu op1,
                                          std::optional<Constant> start = {},
@@ -91,16 +91,16 @@ class VectorEngine : public LaneEngine<VectorEngine, Engine::vector> {
   // (its treatment is not published); if fewer than eight others exist, -infinity follows them.
   VectorEngine& max8(const Tile& dst, const Tile& src, SourceLine source = calling_line());
 
-  // dst [P, 8] of int32 (the hardware has uint16 and uint32; this model's indices are int32): the
-  // index of the first occurrence of each of `values` [P, 8] in data, compared in fp32; -1, all
-  // bits set, if there is none. Equal values take occurrences in ascending order.
+  // dst [P, 8] of uint16, uint32 or int32 (the last is this model's): the index of the first
+  // occurrence of each of `values` [P, 8] in data, compared in fp32; all bits set if there is none.
+  // Equal values take occurrences in ascending order.
   VectorEngine& find_index8(const Tile& dst, const Tile& data, const Tile& values,
                             SourceLine source = calling_line());
 
   // dst = data with the first occurrence of each of `values` [P, 8] replaced, compared in fp32;
-  // among equal values the last slot takes the first occurrence. `indices` [P, 8] of int32, if
-  // given: the index that each slot replaced, or -1. An element is replaced at most once, and
-  // comparisons use its original value.
+  // among equal values the last slot takes the first occurrence. `indices` [P, 8], if given: the
+  // index that each slot replaced, in the types and with the missing value of find_index8(). An
+  // element is replaced at most once, and comparisons use its original value.
   VectorEngine& match_replace8(const Tile& dst, const Tile& data, const Tile& values,
                                const Constant& replacement, const Tile* indices = nullptr,
                                const Rounded& rounded = {}, SourceLine source = calling_line());
@@ -118,16 +118,15 @@ class VectorEngine : public LaneEngine<VectorEngine, Engine::vector> {
   // ---- selection, statistics, dropout, transposes (impl/vector_engine.ipp)
 
   // dst = predicate != 0 ? on_true : on_false. on_false is a constant or [P, 1]. predicate is int8,
-  // uint8 or boolean (the hardware also has int16 and uint16, which this model lacks). on_true and
-  // predicate must not both lie in PSUM.
+  // uint8, int16, uint16 or boolean; on_true is not tf32, int32 or uint32. on_true and predicate
+  // must not both lie in PSUM.
   VectorEngine& select(const Tile& dst, const Tile& predicate, const Tile& on_true,
                        const ScalarOperand& on_false, const Rounded& rounded = {},
                        SourceLine source = calling_line());
 
   // dst = src where predicate != 0; all other elements of dst stay. Bit for bit: src and dst have
-  // one type. predicate is uint8, boolean or int32 (the hardware has uint8, uint16 and uint32; this
-  // model has the first, and int32 instead of the last). src and predicate must not both lie in
-  // PSUM.
+  // one type. predicate is uint8, uint16, uint32, boolean or (this model's) int32. src and predicate
+  // must not both lie in PSUM.
   VectorEngine& copy_predicated(const Tile& dst, const Tile& src, const Tile& predicate,
                                 SourceLine source = calling_line());
 
@@ -191,6 +190,8 @@ class VectorEngine : public LaneEngine<VectorEngine, Engine::vector> {
   template <class Run>
   void search(const Tile& data, const Tile& values, const Run& run);
   // The first occurrence of the value outside of the taken indices; -1: none.
+  // -1: all bits set.
+  void write_indices(const Tile& tile, std::size_t p, const std::array<std::int32_t, 8>& indices);
   static std::int32_t find(const float* x, std::size_t count, float value,
                            const std::int32_t* taken, const std::int32_t* taken_end);
   // count, mean, count * variance of n elements. Overwrites the elements.

@@ -49,12 +49,9 @@ SOMA_INLINE OnChipMemory& CoreState::memory_of(const Tile& tile) {
 }
 
 SOMA_INLINE void CoreState::check(const CallSite& call, const Operand& operand) {
+  check_transfer(call, operand);
   const Tile& tile = operand.tile;
-  if (!tile.defined()) rule_broken(call, operand, "no tile", "a tile");
-  memory_of(tile).check_alive(call, operand);
   const std::size_t start = tile.first_partition(), count = tile.partitions();
-  if (count == 0) rule_broken(call, operand, "0 partitions", "1 to 128");
-  at_most(call, operand, start + count, machine.partitions, "partitions");
   const std::size_t step = count > 64 ? 128 : count > 32 ? 64 : 32;
   if (start % step != 0)
     rule_broken(call, operand,
@@ -62,6 +59,15 @@ SOMA_INLINE void CoreState::check(const CallSite& call, const Operand& operand) 
                 count > 64   ? "start partition 0 for more than 64"
                 : count > 32 ? "start partition 0 or 64 for 33 to 64"
                              : "start partition 0, 32, 64 or 96 for up to 32");
+}
+
+SOMA_INLINE void CoreState::check_transfer(const CallSite& call, const Operand& operand) {
+  const Tile& tile = operand.tile;
+  if (!tile.defined()) rule_broken(call, operand, "no tile", "a tile");
+  memory_of(tile).check_alive(call, operand);
+  if (tile.partitions() == 0) rule_broken(call, operand, "0 partitions", "1 to 128");
+  at_most(call, operand, tile.first_partition() + tile.partitions(), machine.partitions,
+          "partitions");
   for (std::size_t i = 0; i < tile.rank(); ++i) {
     const FreeDimension& dimension = tile.dimension(i);
     if (dimension.size == 0)
@@ -300,7 +306,9 @@ SOMA_INLINE void CoreState::record(Instruction& instruction, std::initializer_li
 }
 
 SOMA_INLINE void CoreState::add_cost(CostFields& cost, const Tile& tile) {
-  const FreeDimension& inner = tile.dimension(tile.rank() - 1);
+  std::size_t innermost = tile.rank() - 1;  // with neighbours
+  while (innermost != 0 && tile.dimension(innermost).size == 1) --innermost;
+  const FreeDimension& inner = tile.dimension(innermost);
   if (inner.size == 1) return;
   if (inner.stride != 1) cost.unit_stride = false;
   const std::ptrdiff_t bytes = inner.stride * static_cast<std::ptrdiff_t>(size_of(tile.dtype()));

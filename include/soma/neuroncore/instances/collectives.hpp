@@ -1,12 +1,18 @@
 #pragma once
-// The time of a collective operation between cores, estimated by formulas that were fitted to the
-// vendor's published measurements of nccom-test (AWS Neuron documentation, tools/nccom-test; 10^9
-// bytes are a GB).
+// The time of a collective operation between cores, from the vendor's published measurements of
+// nccom-test (AWS Neuron documentation, tools/nccom-test; 10^9 bytes are a GB). Measured are:
 //
-//   2 ranks     max(58 us, 34 us + bytes / 56.5 GB/s)         within 4 %, at 1 MiB within 15 %
-//   64 ranks    1300 us + 2 (N - 1) / N bytes / 52 GB/s       within 15 % from 64 KiB on
-//   others of one instance: 5 us of a launch, hops of 1.5 us, and the bytes at 53.7 GB/s (50 GiB/s,
-//   the lower end of what was measured): an assumption of this model
+//   2 ranks     all-reduce: max(58 us, 34 us + bytes / 56.5 GB/s), within 4 %, at 1 MiB within 15 %
+//   16 ranks    all-reduce: 300 us to 8 KiB, 574 at 128 KiB, 686 at 2 MiB, 2,754 at 32 MiB, 9,690
+//               at 512 MiB
+//   32 ranks    all-gather: 150 us to 64 KiB, 179 at 512 KiB. A newer listing has 6 and 23 us.
+//   64 ranks    all-reduce: 1300 us + 2 (N - 1) / N bytes / 52 GB/s, within 15 % from 64 KiB on
+//
+// Between the sizes of one line the time grows linearly. Everything else is an assumption of this
+// model: from 3 to 15 ranks the time lies between those of 2 and of 16, linear in log2(ranks); from
+// 17 to 32 it is that of 16, because 32 ranks gather small buffers in half of the time in which 16
+// reduce them, as the all-gather in an all-reduce does. A reduce-scatter takes as long as an
+// all-gather, and both half of an all-reduce's time from 32 MiB on.
 
 #include <soma/base/error.hpp>
 #include <soma/neuroncore/instances/instance.hpp>

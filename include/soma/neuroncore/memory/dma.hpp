@@ -1,6 +1,7 @@
 #pragma once
-// Dma: transfers between HBM and SBUF. A transfer copies, and converts where the types differ:
-// source to fp32 to destination (guide: DMA casts in two steps).
+// Dma: transfers between HBM and SBUF, and within SBUF. A transfer copies, and converts where the
+// types differ: source to fp32 to destination (guide: DMA casts in two steps). It moves bytes of
+// memory, so its tiles may begin at any partition.
 //
 // The last argument of every call is the source line that is recorded, by default the line of the
 // call.
@@ -44,7 +45,11 @@ class Dma {
   Dma& load_transposed(const Tile& tile, const HbmView& view, SourceLine source = calling_line());
   // Stores the tile in the view.
   Dma& store(const HbmView& view, const Tile& tile, SourceLine source = calling_line());
-  // Partition p = row indices[p] of a matrix; indices is [P, 1] of int32 in SBUF.
+  // dst = src, both in SBUF: the elements of src in the order of its partitions become those of dst
+  // in the order of its own. Partitions and free dimensions may differ, the number of elements may
+  // not. An overlap is refused unless both are the same elements.
+  Dma& copy(const Tile& dst, const Tile& src, SourceLine source = calling_line());
+  // Partition p = row indices[p] of a matrix; indices is [P, 1] of int32 or uint32 in SBUF.
   Dma& gather(const Tile& tile, const HbmView& table, const Tile& indices,
               OutOfBounds out_of_bounds = OutOfBounds::error, SourceLine source = calling_line());
   // Row indices[p] of a matrix = partition p (the last of equal ones stays), or += partition p (in
@@ -65,6 +70,7 @@ class Dma {
 
   // ---- checks and order
 
+  void check_tile(const CallSite& call, const Operand& operand);
   void check(const CallSite& call, const Operand& operand, const HbmView& view);
   static void check_writable(const CallSite& call, const HbmView& view);
   static void check_sizes(const CallSite& call, const Tile& tile, const HbmView& view);

@@ -3,6 +3,7 @@
 // memory is the memory of the host's tensors; making a view copies nothing.
 
 #include <soma/neuroncore/faults.hpp>
+#include <soma/neuroncore/memory/pattern_step.hpp>
 #include <soma/neuroncore/memory/region.hpp>
 #include <soma/neuroncore/source_line.hpp>
 #include <soma/tensor/tensor.hpp>
@@ -10,16 +11,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <utility>
 
 namespace SOMA_NAMESPACE::neuroncore {
-
-// A dimension of a view, in elements.
-struct HbmDimension {
-  std::size_t size = 1, stride = 0;
-};
 
 // The first dimension maps to partitions; the others (up to three) are the free dimensions.
 //
@@ -43,6 +40,8 @@ class HbmView {
   std::size_t row_elements() const;
   // True if the elements of a row are adjacent.
   bool adjacent() const;
+  // The number of elements side by side from the first element of a row on.
+  std::size_t run() const;
 
   HbmView slice(std::size_t dimension, std::size_t begin, std::size_t end,
                 SourceLine source = calling_line()) const;
@@ -54,8 +53,11 @@ class HbmView {
   HbmView broadcast_rows(std::size_t rows, SourceLine source = calling_line()) const;
   // The same row pattern `rows` times, `stride` elements apart.
   HbmView with_rows(std::size_t rows, std::size_t stride, SourceLine source = calling_line()) const;
-  // Two to four other dimensions, from the element on that is `offset` elements after the first.
-  HbmView pattern(std::size_t offset, std::span<const HbmDimension> dimensions,
+  // The elements of an access pattern of two to four dimensions, the first of which maps to
+  // partitions. It begins `offset` elements after the first element; strides are 0 or more.
+  HbmView pattern(std::span<const PatternStep> steps, std::size_t offset = 0,
+                  SourceLine source = calling_line()) const;
+  HbmView pattern(std::initializer_list<PatternStep> steps, std::size_t offset = 0,
                   SourceLine source = calling_line()) const;
   // The same bytes as elements of another type, of the same width or of a width that divides it.
   HbmView as(DType dtype, SourceLine source = calling_line()) const;

@@ -1,5 +1,6 @@
 #pragma once
-// Moves a row of device memory to a partition and back: the building blocks of transfers.
+// Moves a row of device memory to a partition and back, and a tile to another: the building blocks
+// of transfers.
 
 #include <soma/neuroncore/core_state.hpp>
 #include <soma/neuroncore/memory/hbm.hpp>
@@ -66,6 +67,9 @@ void load_row(CoreState& core, const CallSite& call, const PartitionWriter& writ
 // Stores partition p in row `row` of a view.
 void store_row(CoreState& core, const Tile& tile, std::size_t p, const HbmView& view,
                std::size_t row, float* buffer);
+
+// Copies the elements of a tile to another, both partition by partition.
+void copy_tile(CoreState& core, const Tile& dst, const Tile& src);
 
 }  // namespace SOMA_NAMESPACE::neuroncore::detail
 

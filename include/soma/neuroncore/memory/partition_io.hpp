@@ -74,6 +74,14 @@ void spread(const Tile& tile, const T* from, std::byte* to) {
 // Applies the exponent bias of a cFP8 tile to numbers that are held as fp32.
 void scale_by_bias(float* values, std::size_t count, int bias_offset);
 
+// To nearest even.
+template <class Integer>
+float integer_as_float(const std::byte* at) {
+  Integer value;
+  std::memcpy(&value, at, sizeof value);
+  return static_cast<float>(value);
+}
+
 // Rounds to nearest even and saturates; NaN gives 0, which the documents leave open.
 template <class Integer>
 Integer to_integer(float value) {

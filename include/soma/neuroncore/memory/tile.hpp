@@ -7,6 +7,7 @@
 // and the limits of an instruction when it uses the tile.
 
 #include <soma/neuroncore/faults.hpp>
+#include <soma/neuroncore/memory/pattern_step.hpp>
 #include <soma/neuroncore/source_line.hpp>
 #include <soma/tensor/dtype.hpp>
 
@@ -14,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -62,6 +64,8 @@ class Tile {
   std::size_t free_size() const;
   // True if a partition's elements are adjacent.
   bool adjacent() const;
+  // The number of elements side by side from the first element of a partition on.
+  std::size_t run() const;
 
   // The same tile under a name, a literal, by which errors call it and everything sliced from it.
   // A tile without a name is called by the line that made it.
@@ -81,6 +85,15 @@ class Tile {
              SourceLine source = calling_line()) const;
   // The same elements under other free dimensions. The tile must be adjacent.
   Tile reshape(std::initializer_list<std::size_t> sizes, SourceLine source = calling_line()) const;
+  // The elements of an access pattern of one to four free dimensions. It begins `offset` elements
+  // after the first element of each partition of this tile, and may reach all that the memory gave
+  // out with it: a slice does not confine it. The partitions are those of this tile, because they
+  // have no stride on this hardware. Elements may occur more than once where the pattern is read,
+  // but not where it is written.
+  Tile pattern(std::span<const PatternStep> steps, std::size_t offset = 0,
+               SourceLine source = calling_line()) const;
+  Tile pattern(std::initializer_list<PatternStep> steps, std::size_t offset = 0,
+               SourceLine source = calling_line()) const;
   // A free dimension of size 1, read `size` times.
   Tile broadcast(std::size_t dimension, std::size_t size, SourceLine source = calling_line()) const;
   // Exchanges two free dimensions.
@@ -107,6 +120,7 @@ class Tile {
   bool wide_ = false;
   int bias_offset_ = 0;
   std::size_t first_partition_ = 0, partitions_ = 0, offset_ = 0, address_ = 0;
+  std::size_t begin_ = 0, end_ = 0;  // bytes of a partition that the memory gave out
   std::uint64_t allocation_ = 0;
   const char* name_ = "";
   SourceLine made_;

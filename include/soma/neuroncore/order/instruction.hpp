@@ -138,6 +138,7 @@ struct CostFields {
   DType result = DType::fp32;
   std::array<Alu, 2> operators{};  // op0 and op1, or the only one
   bool zero = false;               // a memset to 0
+  bool transposes = false;         // the array only moves data: no work of the model
   bool unit_stride = true;    // neighbours of the innermost dimensions are neighbours in memory
   bool narrow_stride = true;  // innermost strides of at most 16 bytes
   std::uint32_t piece = 0;    // elements side by side of a local_gather

@@ -83,6 +83,8 @@ void with_integer(DType dtype, const Function& function) {
   if (dtype == DType::int16) return function(std::int16_t{});
   if (dtype == DType::int32) return function(std::int32_t{});
   if (dtype == DType::int64) return function(std::int64_t{});
+  if (dtype == DType::uint16) return function(std::uint16_t{});
+  if (dtype == DType::uint32) return function(std::uint32_t{});
   function(std::uint8_t{});
 }
 

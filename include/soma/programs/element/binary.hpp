@@ -74,8 +74,8 @@ class BinaryInput {
                           tile_.partitions() >= rows && tile_.free_size() == loaded;
     if (!repeated) {
       tile_ = tiles_.next(rows, loaded);
-      const neuroncore::HbmDimension block[] = {{rows, row_step_}, {loaded, column_step_}};
-      core_.dma.load(tile_, view_.pattern(begin, block));
+      const neuroncore::PatternStep block[] = {{row_step_, rows}, {column_step_, loaded}};
+      core_.dma.load(tile_, view_.pattern(block, begin));
       begin_ = begin;
     }
     const Tile tile = tile_.rows(0, rows);

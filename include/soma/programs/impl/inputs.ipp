@@ -176,9 +176,9 @@ class ViewCopy {
     });
     for_pieces(block.wide, lanes, [&](std::size_t column, std::size_t count) {
       const Tile tile = block.loaded[column / lanes].next(count, block.high * words);
-      const neuroncore::HbmDimension source[] = {{count, to.along.from}, {block.high, 1}};
+      const neuroncore::PatternStep source[] = {{to.along.from, count}, {1, block.high}};
       core_.dma.load(tile,
-                     from_.pattern(from.offset + column * to.along.from, source).as(block.type));
+                     from_.pattern(source, from.offset + column * to.along.from).as(block.type));
       for_pieces(block.high, small, [&](std::size_t row, std::size_t rows) {
         const Tile& result = results[row / lanes];
         for_pieces(count, small, [&](std::size_t at, std::size_t columns) {
@@ -192,9 +192,9 @@ class ViewCopy {
       });
     });
     for_pieces(block.high, lanes, [&](std::size_t row, std::size_t count) {
-      const neuroncore::HbmDimension target[] = {{count, from.along.to}, {block.wide, 1}};
+      const neuroncore::PatternStep target[] = {{from.along.to, count}, {1, block.wide}};
       core_.dma.queue(store_queue)
-          .store(to_.pattern(to.offset + row * from.along.to, target).as(block.type),
+          .store(to_.pattern(target, to.offset + row * from.along.to).as(block.type),
                  results[row / lanes]);
     });
   }
@@ -209,16 +209,16 @@ class ViewCopy {
   }
   void move(Pair& tiles, std::size_t from, std::size_t to,
             const std::array<Dimension, 3>& dimensions) const {
-    std::array<neuroncore::HbmDimension, 3> source{}, target{};
+    std::array<neuroncore::PatternStep, 3> source{}, target{};
     std::size_t elements = parts_;
     for (std::size_t i = 0; i < 3; ++i) {
-      source[i] = {dimensions[i].size, dimensions[i].from};
-      target[i] = {dimensions[i].size, dimensions[i].to};
+      source[i] = {dimensions[i].from, dimensions[i].size};
+      target[i] = {dimensions[i].to, dimensions[i].size};
       if (i != 0) elements *= dimensions[i].size;
     }
     const Tile tile = tiles.next(dimensions[0].size, elements);
-    core_.dma.load(tile, from_.pattern(from, source).as(type_));
-    core_.dma.queue(store_queue).store(to_.pattern(to, target).as(type_), tile);
+    core_.dma.load(tile, from_.pattern(source, from).as(type_));
+    core_.dma.queue(store_queue).store(to_.pattern(target, to).as(type_), tile);
   }
 
   Core& core_;
@@ -270,9 +270,14 @@ SOMA_INLINE HbmView DeviceRows::view_of(const soma::detail::TensorRows& rows) {
   const Tensor& tensor = rows.tensor();
   if (tensor.rank() < 2) return hbm(tensor);
   if (tensor.elements() == 0) return hbm(tensor.reshape(Shape{rows.rows(), rows.columns()}));
-  const neuroncore::HbmDimension dimensions[] = {{rows.rows(), rows.row_stride()},
-                                                 {rows.columns(), rows.column_stride()}};
-  return neuroncore::hbm_first(tensor).pattern(0, dimensions);
+  const neuroncore::PatternStep dimensions[] = {{rows.row_stride(), rows.rows()},
+                                                {rows.column_stride(), rows.columns()}};
+  return neuroncore::hbm_first(tensor).pattern(dimensions);
+}
+
+SOMA_INLINE DeviceRows adjacent_rows(Core& core, const Tensor& tensor) {
+  const DeviceRows rows(core, tensor);
+  return rows.view().adjacent() ? rows : DeviceRows(core, row_major(core, tensor));
 }
 
 SOMA_INLINE HbmView flat_view(const Tensor& contiguous) {

@@ -92,6 +92,10 @@ SOMA_INLINE void TensorPrinter::collect_element(std::size_t offset) {
       return texts_.push_back(std::to_string(read(std::uint8_t{})));
     case DType::int16:
       return texts_.push_back(std::to_string(read(std::int16_t{})));
+    case DType::uint16:
+      return texts_.push_back(std::to_string(read(std::uint16_t{})));
+    case DType::uint32:
+      return texts_.push_back(std::to_string(read(std::uint32_t{})));
     case DType::int32:
       return texts_.push_back(std::to_string(read(std::int32_t{})));
     default:

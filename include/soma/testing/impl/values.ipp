@@ -43,6 +43,10 @@ SOMA_INLINE void store(std::byte* to, DType dtype, double value) {
       return put(static_cast<std::uint8_t>(value));
     case DType::int16:
       return put(static_cast<std::int16_t>(value));
+    case DType::uint16:
+      return put(static_cast<std::uint16_t>(value));
+    case DType::uint32:
+      return put(static_cast<std::uint32_t>(value));
     case DType::int32:
       return put(static_cast<std::int32_t>(value));
     case DType::int64:
@@ -113,6 +117,10 @@ SOMA_INLINE double number_at(const std::byte* from, DType dtype) {
       return get(std::uint8_t{});
     case DType::int16:
       return get(std::int16_t{});
+    case DType::uint16:
+      return get(std::uint16_t{});
+    case DType::uint32:
+      return get(std::uint32_t{});
     case DType::int32:
       return get(std::int32_t{});
     case DType::int64:

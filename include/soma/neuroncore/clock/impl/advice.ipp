@@ -70,6 +70,12 @@ SOMA_INLINE std::vector<Advice> Advisor::run() {
       "move "
       "more bytes with one transfer",
       Bound::launch, free, options_);
+  free = machine_;
+  free.descriptors_start_cycles = free.descriptor_cycles = 0;
+  without_wait(
+      "the GpSimd engine writes a descriptor for each row that a gather or scatter chooses at run "
+      "time: longer rows are fewer, and rows that are known beforehand need none",
+      Bound::descriptors, free, options_);
   without = options_;
   without.ports = false;
   without_wait(
@@ -91,7 +97,10 @@ SOMA_INLINE void Advisor::without_wait(std::string_view text, Bound bound, const
     const Timed& timed = timeline_.instructions[i];
     // Every transfer waits for its start.
     const bool transfer = record_[i].position.lane >= 4;
-    if (bound == Bound::launch ? !transfer : transfer || timed.bound != bound) continue;
+    const bool waits = bound == Bound::launch        ? transfer
+                       : bound == Bound::descriptors ? timed.bound == bound
+                                                     : !transfer && timed.bound == bound;
+    if (!waits) continue;
     any = true;
     weights[i] = bound == Bound::port ? parts_[i].ran : parts_[i].waited;
   }
@@ -132,10 +141,7 @@ SOMA_INLINE void Advisor::rules_of_tensor() {
       Engine::tensor,
       "transposes take the Tensor engine's time: load the operand transposed once, or keep it in "
       "the layout that products want",
-      [](const Instruction& it, std::size_t) {
-        return it.opcode == Opcode::transpose && it.position.lane == lane_of(Engine::tensor) ? 0.0
-                                                                                             : 1.0;
-      });
+      [](const Instruction& it, std::size_t) { return it.cost.transposes ? 0.0 : 1.0; });
   faster(
       Engine::tensor,
       "products of few columns cost as much as 64: merge them, so that more columns move at once",
@@ -210,34 +216,66 @@ SOMA_INLINE void Advisor::rules_of_lanes() {
   }
 }
 
+SOMA_INLINE std::vector<double> Advisor::in_long_pieces() const {
+  const double full = free_bytes(machine_);
+  std::vector<double> kept(record_.size(), 1.0);
+  // Transfers of one line that lie side by side in device memory could be one: the next columns of
+  // the same rows, or the next rows of a block without gaps.
+  const auto continues = [](const Instruction& before, const Instruction& it) {
+    const HbmPlace &a = before.hbm, &b = it.hbm;
+    if (before.position.lane != it.position.lane || before.source.line != it.source.line ||
+        before.cost.bytes != it.cost.bytes || before.cost.buffers != it.cost.buffers ||
+        a.last == 0 || a.pattern != b.pattern)
+      return false;
+    return b.first == a.first + it.cost.bytes / it.cost.buffers ||
+           (b.first == a.last && a.last - a.first == before.cost.bytes);
+  };
+  std::array<std::vector<std::size_t>, lane_count> runs;
+  const auto end_run = [&](std::vector<std::size_t>& run) {
+    if (run.empty()) return;
+    const Instruction& it = record_[run[0]];
+    const auto count = static_cast<double>(run.size());
+    // A transfer has a piece for each partition of the tile at least.
+    const double least = it.cost.partitions;
+    const double pieces =
+        (std::clamp)(count * static_cast<double>(it.cost.bytes) / full, least,
+                     (std::max)(least, count * static_cast<double>(it.cost.buffers)));
+    const double now = count * it.cost.buffers * buffer_ns(it, machine_);
+    for (const std::size_t i : run)
+      kept[i] = now == 0 ? 1.0 : (std::min)(1.0, pieces * machine_.dma_buffer_ns / now);
+    run.clear();
+  };
+  for (std::size_t i = 0; i < record_.size(); ++i) {
+    const Instruction& it = record_[i];
+    if (it.position.lane < 4 || it.cost.buffers == 0) continue;
+    auto& run = runs[it.position.lane];
+    if (!run.empty() && !continues(record_[run.back()], it)) end_run(run);
+    run.push_back(i);
+  }
+  for (auto& run : runs) end_run(run);
+  return kept;
+}
+
 SOMA_INLINE void Advisor::rules_of_transfers() {
   const double full = free_bytes(machine_);
-  // The time of the same bytes in pieces of `full` bytes, in no more pieces than now.
-  const auto contiguous = [&](const Instruction& it) {
-    const CostFields& cost = it.cost;
-    const auto bytes = static_cast<double>(cost.bytes);
-    const double pieces =
-        (std::max)(1.0, (std::min)(bytes / full, static_cast<double>(cost.buffers)));
-    const double now = cost.buffers * buffer_ns(it, machine_);
-    return now == 0 ? 1.0 : (std::min)(1.0, pieces * machine_.dma_buffer_ns / now);
-  };
+  const std::vector<double> contiguous = in_long_pieces();
   const auto piece = [](const Instruction& it) {
     return it.cost.buffers == 0 ? 0.0 : static_cast<double>(it.cost.bytes) / it.cost.buffers;
   };
   faster(Engine::dma,
          "transposing loads move single elements: load rows as they lie and transpose them on the "
          "Tensor engine, or keep the tensor in device memory transposed",
-         [&](const Instruction& it, std::size_t) {
-           return it.opcode == Opcode::dma_transpose ? contiguous(it) : 1.0;
+         [&](const Instruction& it, std::size_t i) {
+           return it.opcode == Opcode::dma_transpose ? contiguous[i] : 1.0;
          });
   faster(
       Engine::dma,
       "short pieces of transfers cost as much as " + soma::fixed(full, 0) +
           " bytes each: load contiguous rows, or let a partition take several rows that lie side "
           "by side",
-      [&](const Instruction& it, std::size_t) {
+      [&](const Instruction& it, std::size_t i) {
         return it.position.lane >= 4 && it.opcode != Opcode::dma_transpose && piece(it) < full / 2
-                   ? contiguous(it)
+                   ? contiguous[i]
                    : 1.0;
       });
 }

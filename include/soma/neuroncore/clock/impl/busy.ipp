@@ -23,6 +23,7 @@ SOMA_INLINE std::array<double, engine_count> busy_ns(std::span<const Instruction
         engine == Engine::dma ? record[i].cost.buffers * buffer_ns(record[i], machine) /
                                     static_cast<double>(machine.dma_engines)
                               : timed.end - timed.start;
+    busy[static_cast<std::size_t>(Engine::gpsimd)] += descriptors_ns(record[i], machine);
   }
   return busy;
 }

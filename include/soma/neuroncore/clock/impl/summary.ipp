@@ -45,6 +45,7 @@ SOMA_INLINE Summary Summing::run() {
 }
 
 SOMA_INLINE std::size_t Summing::wait_kind(const Instruction& instruction, Bound bound) {
+  if (bound == Bound::descriptors) return 4;
   if (instruction.position.lane >= 4) return 3;
   return bound == Bound::launch ? 0 : bound == Bound::result ? 1 : 2;
 }
@@ -134,6 +135,7 @@ SOMA_INLINE void Summing::add_transfer(const Instruction& instruction) {
   if (to == Direction::on_chip) sum_.bytes_on_chip += cost.bytes;
   moved_ += static_cast<double>(cost.bytes);
   sum_.buffers += cost.buffers;
+  lanes_[lane_of(Engine::gpsimd)].busy_ns += descriptors_ns(instruction, machine_);
   sum_.dma_busy_ns +=
       cost.buffers * buffer_ns(instruction, machine_) / static_cast<double>(machine_.dma_engines);
 }
@@ -141,7 +143,7 @@ SOMA_INLINE void Summing::add_transfer(const Instruction& instruction) {
 SOMA_INLINE void Summing::add_product(const Instruction& instruction, double busy) {
   const double operations = array_operations(instruction);
   sum_.array_operations += operations;
-  if (instruction.opcode != Opcode::transpose) return;
+  if (!instruction.cost.transposes) return;
   sum_.transpose_operations += operations;
   sum_.transpose_share += busy;
 }
@@ -150,12 +152,15 @@ SOMA_INLINE void Summing::add_path(const Instruction& instruction, const Timed& 
                                    double waited) {
   const std::size_t lane = instruction.position.lane;
   const std::size_t wait = lane_count + wait_kind(instruction, timed.bound);
-  path_[lane] += ran;
-  path_[wait] += waited;
-  for_parts(instruction, [&](Part& part) {
-    part.path[lane] += ran;
-    part.path[wait] += waited;
-  });
+  // The first instruction of the path waited for the launch before anything else.
+  const double launch = timed.cause == Timed::nobody ? (std::min)(waited, machine_.launch_ns) : 0;
+  const auto add = [&](auto& path) {
+    path[lane] += ran;
+    path[lane_count] += launch;
+    path[wait] += waited - launch;
+  };
+  add(path_);
+  for_parts(instruction, [&](Part& part) { add(part.path); });
 }
 
 SOMA_INLINE void Summing::rank(std::string_view kind, std::string name, const Part& part) {
@@ -170,7 +175,7 @@ SOMA_INLINE void Summing::finish() {
   for (std::size_t lane = 0; lane < lane_count; ++lane) {
     LaneUse& use = lanes_[lane];
     use.lane = static_cast<Lane>(lane);
-    if (use.instructions != 0) sum_.lanes.push_back(use);
+    if (use.busy_ns > 0 || use.instructions != 0) sum_.lanes.push_back(use);
     if (lane < 4 && path_[lane] > 0)
       sum_.ranks.push_back(
           {"engine", lane_name(lane), use.instructions, path_[lane], use.busy_ns, lane_name(lane)});

@@ -80,9 +80,14 @@ SOMA_INLINE Clock::Clock(std::span<const Instruction> record, const Machine& mac
 
 SOMA_INLINE Timeline Clock::run() {
   for (std::size_t lane = 0; lane < lane_count; ++lane) prepare(lane);
-  for (std::size_t left = record_.size(); left != 0; --left) {
+  for (std::size_t left = record_.size(); left != 0;) {
     const std::size_t lane = first_to_begin();
+    if (heads_[lane].to_describe) {
+      describe(lane);
+      continue;
+    }
     begin(lane);
+    --left;
     ++heads_[lane].next;
     prepare(lane);
     for (std::size_t other = 0; other < lane_count; ++other)
@@ -103,6 +108,7 @@ SOMA_INLINE void Clock::prepare(std::size_t lane) {
   Head& head = heads_[lane];
   head.waits_for = no_lane;
   head.ready = never;
+  head.to_describe = false;
   if (head.next == lanes_[lane].size()) return;
   const std::uint32_t index = lanes_[lane][head.next];
   const Instruction& instruction = record_[index];
@@ -133,6 +139,7 @@ SOMA_INLINE void Clock::prepare(std::size_t lane) {
     ready.trigger_cause = ready.cause;
     ready.trigger_bound = ready.bound;
     if (factor(index) != 0) ready.ready += machine_.dma_start_ns;
+    ready.to_describe = factor(index) != 0 && descriptors_ns(instruction, machine_) > 0;
     if (!options_.queues_overtake && latest_transfer_ != Timed::nobody)
       ready.wait(result_.instructions[latest_transfer_].start, latest_transfer_,
                  Bound::dma_engines);
@@ -180,6 +187,8 @@ SOMA_INLINE bool Clock::earlier_transfers_begun(std::uint32_t index, std::size_t
 SOMA_INLINE double Clock::start_of(std::size_t lane) {
   double start = heads_[lane].ready;
   if (start == never) return never;
+  if (heads_[lane].to_describe) return (std::max)(heads_[lane].trigger, gpsimd_.free);
+  if (lane == gpsimd_lane) start = (std::max)(start, gpsimd_.free);
   for_ports(lane, [&](const Port& port) {
     if (port.lane != lane) start = (std::max)(start, port.free);
   });
@@ -198,12 +207,27 @@ SOMA_INLINE std::size_t Clock::first_to_begin() {
   return first;
 }
 
+SOMA_INLINE void Clock::describe(std::size_t lane) {
+  Head& head = heads_[lane];
+  const std::uint32_t index = lanes_[lane][head.next];
+  const bool waits = gpsimd_.free > head.trigger;
+  const double begin = waits ? gpsimd_.free : head.trigger;
+  const double end = begin + descriptors_ns(record_[index], machine_);
+  head.wait(end + machine_.dma_start_ns, waits ? gpsimd_.holder : head.trigger_cause,
+            Bound::descriptors);
+  head.to_describe = false;
+  result_.instructions[index].described = begin;
+  gpsimd_ = {end, index, lane};
+}
+
 SOMA_INLINE void Clock::begin(std::size_t lane) {
   Head& head = heads_[lane];
   const std::uint32_t index = lanes_[lane][head.next];
   const Instruction& instruction = record_[index];
   Timed& timed = result_.instructions[index];
   result_.order.push_back(index);
+  if (lane == gpsimd_lane && gpsimd_.lane != gpsimd_lane)
+    head.wait(gpsimd_.free, gpsimd_.holder, Bound::descriptors);
   for_ports(lane, [&](const Port& port) {
     if (port.lane != lane) head.wait(port.free, port.holder, Bound::port);
   });
@@ -224,6 +248,7 @@ SOMA_INLINE void Clock::begin(std::size_t lane) {
   timed.cause = head.cause;
   timed.bound = head.bound;
   if (lane >= 4) latest_transfer_ = index;
+  if (lane == gpsimd_lane) gpsimd_ = {timed.end, index, lane};
   for_ports(lane, [&](Port& port) { port = {timed.end, index, lane}; });
 }
 

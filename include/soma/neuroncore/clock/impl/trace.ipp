@@ -119,7 +119,7 @@ SOMA_INLINE void TraceWriter::arguments(const Instruction& instruction, const Ti
 
 SOMA_INLINE std::string_view TraceWriter::bound_of(Bound bound) {
   constexpr std::array<std::string_view, bound_count> names{
-      "launch", "own previous", "own result", "semaphore", "port", "dma engines"};
+      "launch", "own previous", "own result", "semaphore", "port", "dma engines", "descriptors"};
   return names[static_cast<std::size_t>(bound)];
 }
 

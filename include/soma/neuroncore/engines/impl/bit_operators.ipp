@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,18 +19,26 @@ namespace SOMA_NAMESPACE::neuroncore::detail {
 SOMA_INLINE void read_bits(const OnChipMemory& memory, const Tile& tile, std::size_t p,
                            std::vector<std::uint32_t>& to) {
   read_codes(memory, tile, p, to.data());
-  if (size_of(tile.dtype()) == 4) return;
-  const auto* bytes = reinterpret_cast<const std::uint8_t*>(to.data());
-  for (std::size_t i = to.size(); i-- > 0;) to[i] = bytes[i];
+  const std::size_t width = size_of(tile.dtype());
+  if (width == 4) return;
+  const auto* bytes = reinterpret_cast<const std::byte*>(to.data());
+  for (std::size_t i = to.size(); i-- > 0;) {
+    std::uint32_t wide = 0;
+    std::memcpy(&wide, bytes + i * width, width);
+    to[i] = wide;
+  }
 }
 
 SOMA_INLINE void write_bits(const OnChipMemory& memory, const Tile& tile, std::size_t p,
                             std::vector<std::uint32_t>& from) {
-  if (size_of(tile.dtype()) != 4) {
-    auto* bytes = reinterpret_cast<std::uint8_t*>(from.data());
-    const std::uint32_t kept = tile.dtype() == DType::boolean ? 1 : 0xFF;
-    for (std::size_t i = 0; i < from.size(); ++i)
-      bytes[i] = static_cast<std::uint8_t>(from[i] & kept);
+  const std::size_t width = size_of(tile.dtype());
+  if (width != 4) {
+    auto* bytes = reinterpret_cast<std::byte*>(from.data());
+    const std::uint32_t kept = tile.dtype() == DType::boolean ? 1 : 0xFFFFFFFF;
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      const std::uint32_t wide = from[i] & kept;
+      std::memcpy(bytes + i * width, &wide, width);
+    }
   }
   write_codes(memory, tile, p, from.data());
 }

@@ -27,8 +27,8 @@ SOMA_INLINE GpsimdEngine& GpsimdEngine::tensor_tensor(const Tile& dst, const Til
   const Running running = core_.begin(source, Opcode::tensor_tensor, lane, {{"a", a}, {"b", b}},
                                       {{"dst", dst}}, {.operators = {op}});
   if (core_.dry(dst)) return *this;
-  const bool integers =
-      a.dtype() == DType::int32 && b.dtype() == DType::int32 && dst.dtype() == DType::int32;
+  const bool integers = (dst.dtype() == DType::int32 || dst.dtype() == DType::uint32) &&
+                        a.dtype() == dst.dtype() && b.dtype() == dst.dtype();
   if (integers && (op == Alu::add || op == Alu::subtract || op == Alu::multiply))
     on_integers(dst, a, b, op);
   else

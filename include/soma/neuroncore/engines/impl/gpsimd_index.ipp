@@ -31,9 +31,11 @@ SOMA_INLINE GpsimdEngine& GpsimdEngine::iota(const Tile& dst, const Affine& affi
     for (std::size_t i = 0; i < values.size(); ++i)
       values[i] = wrapped(first[i], affine.channel_multiplier, p);
   };
-  if (dst.dtype() == DType::int32) {
+  if (dst.dtype() == DType::int32 || dst.dtype() == DType::uint32) {
     for (std::size_t p = 0; p < dst.partitions(); ++p) {
       of_partition(p);
+      if (dst.dtype() == DType::uint32)
+        for (std::int32_t& value : values) value = (std::max)(value, 0);
       write_codes(core_.sbuf, dst, p, values.data());
     }
   } else {
@@ -98,12 +100,12 @@ SOMA_INLINE GpsimdEngine& GpsimdEngine::local_gather(const Tile& dst, const Tile
                   {{"dst", dst}}, {.piece = static_cast<std::uint32_t>(piece)});
   if (core_.dry(dst)) return *this;
   const std::size_t width = src.width(), count = src.free_size();
-  std::vector<std::int32_t> slice(16 * indices.free_size()), row(indices.free_size());
+  std::vector<std::uint32_t> slice(16 * indices.free_size()), row(indices.free_size());
   std::vector<std::byte> from(count * width), to(dst.free_size() * width);
   for (std::size_t p = 0; p < src.partitions(); ++p) {
     if (p % 16 == 0)
       for (std::size_t q = 0; q < 16; ++q) {
-        read_codes(core_.sbuf, indices, p + q, row.data());
+        detail::read_bits(core_.sbuf, indices, p + q, row);
         for (std::size_t i = 0; i < row.size(); ++i) slice[16 * i + q] = row[i];
       }
     read_codes(core_.sbuf, src, p, from.data());
@@ -125,17 +127,17 @@ SOMA_INLINE GpsimdEngine& GpsimdEngine::n_gather(const Tile& dst, const Tile& sr
   CoreState::check_same_partitions(call, {"dst", dst}, {"src", src});
   check_reached(call, {{"src", src}, {"indices", indices}, {"dst", dst}});
   check_same_type(call, dst, src);
-  check_type(call, {"indices", indices}, DType::int32);
+  check_types(call, {"indices", indices}, {DType::uint32, DType::int32});
   CoreState::check_apart(call, {"src", src}, {"dst", dst});
   const Running running = core_.begin(source, Opcode::n_gather, lane,
                                       {{"src", src}, {"indices", indices}}, {{"dst", dst}});
   if (core_.dry(dst)) return *this;
   const std::size_t width = src.width(), count = dst.free_size();
   std::vector<std::byte> from(src.free_size() * width), to(count * width);
-  std::vector<std::int32_t> chosen(count);
+  std::vector<std::uint32_t> chosen(count);
   for (std::size_t p = 0; p < dst.partitions(); ++p) {
     read_codes(core_.sbuf, src, p, from.data());
-    read_codes(core_.sbuf, indices, p, chosen.data());
+    detail::read_bits(core_.sbuf, indices, p, chosen);
     for (std::size_t j = 0; j < count; ++j)
       std::memcpy(&to[j * width], &from[checked_index(call, indices, chosen[j], 1, src) * width],
                   width);
@@ -160,7 +162,8 @@ SOMA_INLINE GpsimdEngine& GpsimdEngine::partition_reduce(const Tile& dst, const 
   const Running running = core_.begin(source, Opcode::partition_reduce, lane, {{"data", data}},
                                       {{"dst", dst}}, CoreState::cost_of(data, op));
   if (core_.dry(dst)) return *this;
-  if (bits || (data.dtype() == DType::int32 && dst.dtype() == DType::int32))
+  const bool whole = data.dtype() == DType::int32 || data.dtype() == DType::uint32;
+  if (bits || (whole && dst.dtype() == data.dtype()))
     reduce_integers(dst, data, op);
   else
     reduce_floats(dst, data, op, rounded);
@@ -246,7 +249,7 @@ SOMA_INLINE void GpsimdEngine::check_local_gather(const CallSite& call, const Ti
   check_reached(call, {{"src", src}, {"indices", indices}, {"dst", dst}});
   if (src.partitions() % 16 != 0)
     rule_broken(call, {"src", src}, src.describe(), "a multiple of 16 partitions");
-  check_type(call, {"indices", indices}, DType::int32);
+  check_types(call, {"indices", indices}, {DType::uint16, DType::int32});
   check_same_type(call, dst, src);
   if (piece == 0 || piece > 32 || (piece & (piece - 1)) != 0)
     rule_broken(call, "piece", std::to_string(piece), "1, 2, 4, 8, 16 or 32 elements");
@@ -270,9 +273,12 @@ SOMA_INLINE void GpsimdEngine::check_one_partition(const CallSite& call, const O
 }
 
 SOMA_INLINE std::size_t GpsimdEngine::checked_index(const CallSite& call, const Tile& indices,
-                                                    std::int32_t index, std::size_t size,
+                                                    std::uint32_t bits, std::size_t size,
                                                     const Tile& tile) {
   const std::size_t count = tile.free_size();
+  const std::int64_t index = indices.dtype() == DType::int32
+                                 ? std::int64_t{static_cast<std::int32_t>(bits)}
+                                 : std::int64_t{bits};
   if (index < 0 || size > count || static_cast<std::size_t>(index) > count - size)
     undefined(call, {"indices", indices}, std::to_string(index),
               "elements within " + tile.describe());
@@ -321,11 +327,15 @@ SOMA_INLINE void GpsimdEngine::reduce_integers(const Tile& dst, const Tile& data
   for (std::size_t p = 1; p < data.partitions(); ++p) {
     detail::read_bits(core_.sbuf, data, p, row);
     for (std::size_t i = 0; i < total.size(); ++i)
-      total[i] = op == Alu::add ? total[i] + row[i]
-                 : op == Alu::maximum
-                     ? static_cast<std::uint32_t>((std::max)(static_cast<std::int32_t>(total[i]),
-                                                             static_cast<std::int32_t>(row[i])))
-                     : detail::bits("partition_reduce", op, total[i], row[i], 32);
+      if (op == Alu::add)
+        total[i] += row[i];
+      else if (op != Alu::maximum)
+        total[i] = detail::bits("partition_reduce", op, total[i], row[i], 32);
+      else if (data.dtype() == DType::uint32)
+        total[i] = (std::max)(total[i], row[i]);
+      else
+        total[i] = static_cast<std::uint32_t>(
+            (std::max)(static_cast<std::int32_t>(total[i]), static_cast<std::int32_t>(row[i])));
   }
   detail::write_bits(core_.sbuf, dst, 0, total);
 }

@@ -17,7 +17,7 @@ namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE TensorEngine& TensorEngine::matmul(const Tile& dst, const Tile& stationary,
                                                const Tile& moving, Accumulate accumulate,
-                                               SourceLine source) {
+                                               ProductUse use, SourceLine source) {
   const CallSite call{"matmul", source};
   check_inputs(call, stationary, moving);
   const Machine& machine = core_.machine;
@@ -43,6 +43,7 @@ SOMA_INLINE TensorEngine& TensorEngine::matmul(const Tile& dst, const Tile& stat
   CostFields cost;
   cost.stationary = static_cast<std::uint32_t>(stationary.free_size());
   cost.contraction = static_cast<std::uint32_t>(stationary.partitions());
+  cost.transposes = use == ProductUse::transpose;
   const Running running =
       core_.begin(source, Opcode::matmul, lane, {{"stationary", stationary}, {"moving", moving}},
                   {{"dst", dst}}, cost);
@@ -75,6 +76,7 @@ SOMA_INLINE TensorEngine& TensorEngine::transpose(const Tile& dst, const Tile& s
   CostFields cost;
   cost.stationary = static_cast<std::uint32_t>(src.partitions());
   cost.contraction = cost.stationary;
+  cost.transposes = true;
   const Running running =
       core_.begin(source, Opcode::transpose, lane, {{"src", src}}, {{"dst", dst}}, cost);
   if (core_.dry(dst)) return *this;

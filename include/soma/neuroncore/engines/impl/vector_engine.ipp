@@ -19,10 +19,12 @@ SOMA_INLINE VectorEngine& VectorEngine::select(const Tile& dst, const Tile& pred
                                                const Rounded& rounded, SourceLine source) {
   const CallSite call{"select", source};
   check_pair(call, {"on_true", on_true}, {"predicate", predicate}, dst);
-  if (size_of(predicate.dtype()) != 1 || is_floating(predicate.dtype()))
-    rule_broken(call, {"predicate", predicate}, predicate.describe(), "int8, uint8 or bool");
-  if (on_true.dtype() == DType::tf32 || on_true.dtype() == DType::int32)
-    rule_broken(call, {"on_true", on_true}, on_true.describe(), "a type other than tf32 and int32");
+  check_types(call, {"predicate", predicate},
+              {DType::int8, DType::uint8, DType::int16, DType::uint16, DType::boolean});
+  if (on_true.dtype() == DType::tf32 || on_true.dtype() == DType::int32 ||
+      on_true.dtype() == DType::uint32)
+    rule_broken(call, {"on_true", on_true}, on_true.describe(),
+                "a type other than tf32, int32 and uint32");
   check_constant(call, "on_false", on_false);
   if (on_false.tile.defined()) check_column(call, {"on_false", on_false.tile}, on_true);
   const Running running =
@@ -49,8 +51,8 @@ SOMA_INLINE VectorEngine& VectorEngine::copy_predicated(const Tile& dst, const T
                                                         const Tile& predicate, SourceLine source) {
   const CallSite call{"copy_predicated", source};
   check_pair(call, {"src", src}, {"predicate", predicate}, dst);
-  if (predicate.dtype() == DType::int8 || is_floating(predicate.dtype()))
-    rule_broken(call, {"predicate", predicate}, predicate.describe(), "uint8, bool or int32");
+  check_types(call, {"predicate", predicate},
+              {DType::uint8, DType::uint16, DType::uint32, DType::boolean, DType::int32});
   check_same_type(call, dst, src);
   const Running running = core_.begin(source, Opcode::copy_predicated, lane,
                                       {{"src", src}, {"predicate", predicate}}, {{"dst", dst}});

@@ -4,7 +4,10 @@
 
 #include <soma/neuroncore/engines/vector_engine.hpp>
 
+#include <soma/neuroncore/engines/bit_operators.hpp>
+
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -54,8 +57,8 @@ SOMA_INLINE VectorEngine& VectorEngine::tensor_scalar_cumulative(
     rule_broken(call, "op1", std::string(to_string(op1)),
                 "add, subtract, multiply, maximum or minimum");
   for (const Operand& operand : {Operand{"data", data}, Operand{"dst", dst}})
-    if (operand.tile.dtype() == DType::int32)
-      rule_broken(call, operand, operand.tile.describe(), "a type other than int32");
+    if (operand.tile.dtype() == DType::int32 || operand.tile.dtype() == DType::uint32)
+      rule_broken(call, operand, operand.tile.describe(), "a type other than int32 and uint32");
   if (start) check_constant(call, "start", *start);
   const Running running =
       core_.begin(source, Opcode::tensor_scalar_cumulative, lane, {{"data", data}, {"s0", s0.tile}},
@@ -113,7 +116,7 @@ SOMA_INLINE VectorEngine& VectorEngine::find_index8(const Tile& dst, const Tile&
   core_.check_free(call, {"data", data});
   check_eight(call, {"values", values}, data);
   check_eight(call, {"dst", dst}, data);
-  check_type(call, {"dst", dst}, DType::int32);
+  check_types(call, {"dst", dst}, {DType::uint16, DType::uint32, DType::int32});
   const Running running =
       core_.begin(source, Opcode::find_index8, lane, {{"data", data}, {"values", values}},
                   {{"dst", dst}}, CoreState::cost_of(data));
@@ -122,7 +125,7 @@ SOMA_INLINE VectorEngine& VectorEngine::find_index8(const Tile& dst, const Tile&
     std::array<std::int32_t, 8> found;
     for (std::size_t slot = 0; slot < 8; ++slot)
       found[slot] = find(x, data.free_size(), wanted[slot], &found[0], &found[slot]);
-    write_codes(core_.memory_of(dst), dst, p, found.data());
+    write_indices(dst, p, found);
   });
   core_.end(dst);
   return *this;
@@ -141,7 +144,7 @@ SOMA_INLINE VectorEngine& VectorEngine::match_replace8(const Tile& dst, const Ti
   check_constant(call, "replacement", replacement);
   if (indices != nullptr) {
     check_eight(call, {"indices", *indices}, data);
-    check_type(call, {"indices", *indices}, DType::int32);
+    check_types(call, {"indices", *indices}, {DType::uint16, DType::uint32, DType::int32});
   }
   const Running running =
       core_.begin(source, Opcode::match_replace8, lane, {{"data", data}, {"values", values}},
@@ -162,7 +165,7 @@ SOMA_INLINE VectorEngine& VectorEngine::match_replace8(const Tile& dst, const Ti
     for (const std::int32_t index : found)
       if (index >= 0) out[static_cast<std::size_t>(index)] = replacement.value;
     writer.write(p, out.data(), scratch.data());
-    if (indices != nullptr) write_codes(core_.memory_of(*indices), *indices, p, found.data());
+    if (indices != nullptr) write_indices(*indices, p, found);
   });
   core_.end(dst);
   if (indices != nullptr) core_.end(*indices);
@@ -221,6 +224,12 @@ SOMA_INLINE VectorEngine& VectorEngine::rng(const Tile& dst, const DrawPosition&
 SOMA_INLINE void VectorEngine::check_eight(const CallSite& call, const Operand& operand,
                                            const Tile& data) {
   check_columns(call, operand, data, 8);
+}
+
+SOMA_INLINE void VectorEngine::write_indices(const Tile& tile, std::size_t p,
+                                             const std::array<std::int32_t, 8>& indices) {
+  std::vector<std::uint32_t> bits(indices.begin(), indices.end());
+  detail::write_bits(core_.memory_of(tile), tile, p, bits);
 }
 
 SOMA_INLINE void VectorEngine::check_initial(const CallSite& call, const ScalarOperand& initial,

@@ -9,6 +9,7 @@
 #include <soma/neuroncore/order/semaphore.hpp>
 #include <soma/runtime/heap_vector.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -54,6 +55,30 @@ SOMA_INLINE Dma& Dma::store(const HbmView& view, const Tile& tile, SourceLine so
         tile.partitions(), 2 * tile.free_size(), tile.free_size() * 2,
         [&](std::size_t p, float* buffer) { detail::store_row(*core, tile, p, view, p, buffer); });
     show_written(*core, view);
+  });
+  return *this;
+}
+
+SOMA_INLINE Dma& Dma::copy(const Tile& dst, const Tile& src, SourceLine source) {
+  const CallSite call{"dma.copy", source};
+  check_tile(call, {"src", src});
+  check_tile(call, {"dst", dst});
+  const std::size_t count = src.partitions() * src.free_size();
+  if (dst.partitions() * dst.free_size() != count)
+    rule_broken(call, {"dst", dst}, dst.describe(),
+                "the " + std::to_string(count) + " elements of src, " + src.describe());
+  CostFields cost = CoreState::cost_of(dst);
+  cost.bytes = count * (std::max)(size_of(src.dtype()), size_of(dst.dtype()));
+  cost.buffers = static_cast<std::uint32_t>(count / (std::min)(src.run(), dst.run()));
+  const Position at = core_
+                          ->begin(source, Opcode::dma_copy, lane(), {{"src", src}}, {{"dst", dst}},
+                                  cost, Direction::on_chip)
+                          .at;
+  CoreState* core = core_;
+  if (core->dry(dst)) return *this;
+  core->transfer(at, [core, dst, src] {
+    detail::copy_tile(*core, dst, src);
+    core->end(dst);
   });
   return *this;
 }
@@ -198,9 +223,13 @@ SOMA_INLINE Dma& Dma::load(SourceLine source, Opcode opcode, const Tile& tile,
   return *this;
 }
 
-SOMA_INLINE void Dma::check(const CallSite& call, const Operand& operand, const HbmView& view) {
-  core_->check(call, operand);
+SOMA_INLINE void Dma::check_tile(const CallSite& call, const Operand& operand) {
+  core_->check_transfer(call, operand);
   CoreState::check_memory(call, operand, Memory::sbuf, "DMA");
+}
+
+SOMA_INLINE void Dma::check(const CallSite& call, const Operand& operand, const HbmView& view) {
+  check_tile(call, operand);
   if (!core_->machine.has(view.dtype()) && view.dtype() != DType::int64)
     rule_broken(call, "view", view.describe(),
                 "a type that " + std::string(core_->machine.name) + " has");
@@ -218,12 +247,11 @@ SOMA_INLINE void Dma::check_sizes(const CallSite& call, const Tile& tile, const 
 
 SOMA_INLINE void Dma::check_indices(const CallSite& call, const Tile& tile, const HbmView& table,
                                     const Tile& indices) {
-  core_->check(call, {"indices", indices});
-  CoreState::check_memory(call, {"indices", indices}, Memory::sbuf, "DMA");
-  if (indices.dtype() != DType::int32 || indices.free_size() != 1 ||
-      indices.partitions() != tile.partitions())
+  check_tile(call, {"indices", indices});
+  if ((indices.dtype() != DType::int32 && indices.dtype() != DType::uint32) ||
+      indices.free_size() != 1 || indices.partitions() != tile.partitions())
     rule_broken(call, {"indices", indices}, indices.describe(),
-                "int32, [" + std::to_string(tile.partitions()) + ", 1]");
+                "int32 or uint32, [" + std::to_string(tile.partitions()) + ", 1]");
   if (table.row_elements() != tile.free_size())
     rule_broken(call, "table", table.describe(),
                 std::to_string(tile.free_size()) + " elements a row, as " + tile.describe());
@@ -237,11 +265,10 @@ SOMA_INLINE Position Dma::begin(SourceLine source, Opcode opcode,
   const std::size_t elements = tile.free_size(), rows = tile.partitions() * views;
   CostFields cost = CoreState::cost_of(tile);
   cost.bytes = rows * elements * size_of(view.dtype());
-  const std::size_t last = view.rank() - 1;
-  const std::size_t side_by_side = view.adjacent()          ? elements
-                                   : view.stride(last) == 1 ? view.size(last)
-                                                            : 1;
-  cost.buffers = static_cast<std::uint32_t>(rows * elements / side_by_side);
+  // A transfer has a list of pieces to read and one of pieces to write: the longer one counts.
+  const std::size_t pieces =
+      (std::max)(rows * elements / view.run(), tile.partitions() * elements / tile.run());
+  cost.buffers = static_cast<std::uint32_t>(pieces);
   const Direction direction = from != nullptr ? Direction::load : Direction::store;
   if (to != nullptr && to->overlaps_itself())
     rule_broken({to_string(opcode), source}, "view", to->describe() + " that is a broadcast",
@@ -264,8 +291,7 @@ SOMA_INLINE void Dma::show_written(CoreState& core, const HbmView& view) {
 SOMA_INLINE std::int64_t Dma::index_of(CoreState& core, const CallSite& call, const Tile& indices,
                                        std::size_t p, const HbmView& table,
                                        OutOfBounds out_of_bounds) {
-  std::int32_t index = 0;
-  std::memcpy(&index, core.sbuf.at(indices, p), sizeof index);
+  const std::int64_t index = detail::integer_at(indices.dtype(), core.sbuf.at(indices, p));
   if (index >= 0 && static_cast<std::size_t>(index) < table.rows()) return index;
   if (out_of_bounds == OutOfBounds::error)
     undefined(call, {"indices", indices},

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <utility>
@@ -50,13 +51,16 @@ SOMA_INLINE std::size_t HbmView::row_elements() const {
   return elements;
 }
 
-SOMA_INLINE bool HbmView::adjacent() const {
-  std::size_t step = 1;
+SOMA_INLINE bool HbmView::adjacent() const { return run() == row_elements(); }
+
+SOMA_INLINE std::size_t HbmView::run() const {
+  std::size_t run = 1;
   for (std::size_t i = rank_; i-- > 1;) {
-    if (sizes_[i] != 1 && strides_[i] != step) return false;
-    step *= sizes_[i];
+    if (sizes_[i] == 1) continue;
+    if (strides_[i] != run) break;
+    run *= sizes_[i];
   }
-  return true;
+  return run;
 }
 
 SOMA_INLINE HbmView HbmView::slice(std::size_t dimension, std::size_t begin, std::size_t end,
@@ -111,18 +115,19 @@ SOMA_INLINE HbmView HbmView::with_rows(std::size_t rows, std::size_t stride,
   return result.checked({"HbmView::with_rows", source});
 }
 
-SOMA_INLINE HbmView HbmView::pattern(std::size_t offset, std::span<const HbmDimension> dimensions,
+SOMA_INLINE HbmView HbmView::pattern(std::span<const PatternStep> steps, std::size_t offset,
                                      SourceLine source) const {
-  if (dimensions.size() < 2 || dimensions.size() > max_rank)
-    rule_broken({"HbmView::pattern", source}, "dimensions", std::to_string(dimensions.size()),
-                "2 to 4");
-  HbmView result = *this;
-  result.rank_ = dimensions.size();
-  for (std::size_t i = 0; i < result.rank_; ++i) {
-    result.sizes_[i] = dimensions[i].size;
-    result.strides_[i] = dimensions[i].stride;
-  }
   const CallSite call{"HbmView::pattern", source};
+  if (steps.size() < 2 || steps.size() > max_rank)
+    rule_broken(call, "pattern", std::to_string(steps.size()) + " dimensions", "2 to 4");
+  HbmView result = *this;
+  result.rank_ = steps.size();
+  for (std::size_t i = 0; i < result.rank_; ++i) {
+    if (steps[i].stride < 0)
+      rule_broken(call, "pattern", steps[i].text(), "a stride of 0 or more in device memory");
+    result.sizes_[i] = steps[i].count;
+    result.strides_[i] = static_cast<std::size_t>(steps[i].stride);
+  }
   if (offset > behind_ / size_of(dtype_))
     rule_broken(call, "offset", std::to_string(offset) + " elements",
                 "within the " + std::to_string(behind_ / size_of(dtype_)) + " from " + describe() +
@@ -130,6 +135,11 @@ SOMA_INLINE HbmView HbmView::pattern(std::size_t offset, std::span<const HbmDime
   result.data_ += offset * size_of(dtype_);
   result.behind_ -= offset * size_of(dtype_);
   return result.checked(call);
+}
+
+SOMA_INLINE HbmView HbmView::pattern(std::initializer_list<PatternStep> steps, std::size_t offset,
+                                     SourceLine source) const {
+  return pattern({steps.begin(), steps.size()}, offset, source);
 }
 
 SOMA_INLINE HbmView HbmView::as(DType dtype, SourceLine source) const {

@@ -62,6 +62,10 @@ SOMA_INLINE std::int64_t integer_at(DType dtype, const std::byte* at) {
       return get(std::int32_t{});
     case DType::int16:
       return get(std::int16_t{});
+    case DType::uint16:
+      return get(std::uint16_t{});
+    case DType::uint32:
+      return get(std::uint32_t{});
     case DType::int8:
       return get(std::int8_t{});
     default:
@@ -78,6 +82,10 @@ SOMA_INLINE void put_integer(DType dtype, std::byte* at, float value) {
       return put(to_integer<std::int32_t>(value));
     case DType::int16:
       return put(to_integer<std::int16_t>(value));
+    case DType::uint16:
+      return put(to_integer<std::uint16_t>(value));
+    case DType::uint32:
+      return put(to_integer<std::uint32_t>(value));
     case DType::int8:
       return put(to_integer<std::int8_t>(value));
     case DType::boolean:
@@ -164,6 +172,26 @@ SOMA_INLINE void store_row(CoreState& core, const Tile& tile, std::size_t p, con
     PartitionReader(core.kernels, core.sbuf, tile).copy(p, buffer);
     write_floats(core, view, row, buffer, buffer + tile.free_size());
   }
+}
+
+SOMA_INLINE void copy_tile(CoreState& core, const Tile& dst, const Tile& src) {
+  const std::size_t from = src.free_size(), to = dst.free_size(), all = src.partitions() * from;
+  if (src.dtype() == dst.dtype() && src.bias_offset() == dst.bias_offset()) {
+    const std::size_t width = src.width();
+    std::vector<std::byte> codes(all * width);
+    for (std::size_t p = 0; p < src.partitions(); ++p)
+      neuroncore::read_codes(core.sbuf, src, p, &codes[p * from * width]);
+    for (std::size_t p = 0; p < dst.partitions(); ++p)
+      neuroncore::write_codes(core.sbuf, dst, p, &codes[p * to * width]);
+    return;
+  }
+  constexpr std::size_t padding = 64;  // the writer may read a few floats beyond a row
+  std::vector<float> values(all + padding), scratch(to + padding);
+  const PartitionReader reader(core.kernels, core.sbuf, src);
+  for (std::size_t p = 0; p < src.partitions(); ++p) reader.copy(p, &values[p * from]);
+  const PartitionWriter writer = writer_of(core, dst);
+  for (std::size_t p = 0; p < dst.partitions(); ++p)
+    writer.write(p, &values[p * to], scratch.data());
 }
 
 }  // namespace SOMA_NAMESPACE::neuroncore::detail

@@ -105,11 +105,14 @@ SOMA_INLINE float PartitionReader::one(const std::byte* at) const {
       return static_cast<float>(static_cast<std::uint8_t>(*at));
     case DType::boolean:
       return *at == std::byte{0} ? 0.0f : 1.0f;
-    case DType::int32: {
-      std::int32_t value;
-      std::memcpy(&value, at, sizeof value);
-      return static_cast<float>(value);
-    }
+    case DType::int16:
+      return detail::integer_as_float<std::int16_t>(at);
+    case DType::uint16:
+      return detail::integer_as_float<std::uint16_t>(at);
+    case DType::int32:
+      return detail::integer_as_float<std::int32_t>(at);
+    case DType::uint32:
+      return detail::integer_as_float<std::uint32_t>(at);
     default:
       break;
   }
@@ -148,8 +151,14 @@ SOMA_INLINE void PartitionWriter::write(std::size_t p, const float* values, void
   switch (tile_.dtype()) {
     case DType::int8:
       return integers<std::int8_t>(p, values, count, scratch);
+    case DType::int16:
+      return integers<std::int16_t>(p, values, count, scratch);
+    case DType::uint16:
+      return integers<std::uint16_t>(p, values, count, scratch);
     case DType::int32:
       return integers<std::int32_t>(p, values, count, scratch);
+    case DType::uint32:
+      return integers<std::uint32_t>(p, values, count, scratch);
     default:
       return integers<std::uint8_t>(p, values, count, scratch);
   }

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,6 +26,8 @@ SOMA_INLINE Tile::Tile(Memory memory, DType dtype, bool wide, std::size_t partit
       partitions_(partitions),
       offset_(offset),
       address_(address),
+      begin_(offset),
+      end_(offset + elements * size_of(dtype)),
       allocation_(allocation),
       made_(made) {
   dimensions_[0] = {elements, 1};
@@ -40,13 +43,16 @@ SOMA_INLINE std::size_t Tile::free_size() const {
   return size;
 }
 
-SOMA_INLINE bool Tile::adjacent() const {
-  std::ptrdiff_t step = 1;
+SOMA_INLINE bool Tile::adjacent() const { return run() == free_size(); }
+
+SOMA_INLINE std::size_t Tile::run() const {
+  std::size_t run = 1;
   for (std::size_t i = rank_; i-- > 0;) {
-    if (dimensions_[i].size != 1 && dimensions_[i].stride != step) return false;
-    step *= static_cast<std::ptrdiff_t>(dimensions_[i].size);
+    if (dimensions_[i].size == 1) continue;
+    if (dimensions_[i].stride != static_cast<std::ptrdiff_t>(run)) break;
+    run *= dimensions_[i].size;
   }
-  return true;
+  return run;
 }
 
 SOMA_INLINE Tile Tile::named(const char* name) const {
@@ -106,6 +112,56 @@ SOMA_INLINE Tile Tile::reshape(std::initializer_list<std::size_t> sizes, SourceL
     step *= static_cast<std::ptrdiff_t>(*size);
   }
   return result;
+}
+
+SOMA_INLINE Tile Tile::pattern(std::span<const PatternStep> steps, std::size_t offset,
+                               SourceLine source) const {
+  const CallSite call{"Tile::pattern", source};
+  const Operand operand{"tile", *this};
+  if (steps.empty() || steps.size() > max_dimensions)
+    rule_broken(call, operand, "a pattern of " + std::to_string(steps.size()) + " dimensions",
+                "1 to 4");
+  const std::size_t width = size_of(dtype_);
+  // Strides and counts may be anything, so no product of them is trusted before it is compared.
+  const auto behind = static_cast<std::ptrdiff_t>((end_ - offset_) / width);
+  const auto before = static_cast<std::ptrdiff_t>((offset_ - begin_) / width);
+  std::ptrdiff_t low = before, high = behind - 1;  // elements left on either side
+  bool inside = offset < static_cast<std::size_t>(behind), any = true;
+  if (inside) {
+    high -= static_cast<std::ptrdiff_t>(offset);
+    low += static_cast<std::ptrdiff_t>(offset);
+  }
+  Tile result = *this;
+  result.rank_ = steps.size();
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    result.dimensions_[i] = {steps[i].count, steps[i].stride};
+    any = any && steps[i].count != 0;
+  }
+  for (std::size_t i = 0; inside && any && i < steps.size(); ++i) {
+    const auto [stride, count] = steps[i];
+    if (stride == 0 || count == 1) continue;
+    std::ptrdiff_t& left = stride > 0 ? high : low;
+    // No negation of a stride, because the smallest has none.
+    const std::ptrdiff_t most = stride > 0 ? left / stride : -left / stride;
+    inside = count - 1 <= static_cast<std::size_t>(most);
+    if (inside) left -= static_cast<std::ptrdiff_t>(count - 1) * (stride > 0 ? stride : -stride);
+  }
+  if (!inside) {
+    std::string text = "a pattern of ";
+    for (std::size_t i = 0; i < steps.size(); ++i)
+      text.append(i == 0 ? "" : ", ").append(steps[i].text());
+    rule_broken(call, operand, text + " from element " + std::to_string(offset) + " on",
+                "within the elements " + std::to_string(-before) + " to " + std::to_string(behind) +
+                    " of " + describe());
+  }
+  result.offset_ += offset * width;
+  result.address_ += offset * this->width();
+  return result;
+}
+
+SOMA_INLINE Tile Tile::pattern(std::initializer_list<PatternStep> steps, std::size_t offset,
+                               SourceLine source) const {
+  return pattern({steps.begin(), steps.size()}, offset, source);
 }
 
 SOMA_INLINE Tile Tile::broadcast(std::size_t dimension, std::size_t size, SourceLine source) const {
