@@ -440,6 +440,7 @@ inline constexpr ErrorId shard_index{"models.shard_index"};
 inline constexpr ErrorId model_file_name{"models.file_name"};
 inline constexpr ErrorId weights_file{"models.weights_file"};
 inline constexpr ErrorId model_not_finite{"models.not_finite"};
+inline constexpr ErrorId encoder_module{"models.encoder_module"};
 
 inline constexpr ErrorId train_options{"train.options"};
 inline constexpr ErrorId train_precision{"train.precision"};
@@ -1551,7 +1552,9 @@ enum class DType : std::uint8_t {
   int32,
   int64,
   boolean,  // a byte, 0 or 1
-  int16,    // new types go behind: files and soma/plugin.h hold these numbers
+  int16,
+  uint16,
+  uint32,  // new types go behind: files and soma/plugin.h hold these numbers
 };
 #if defined(__GNUC__)
 #pragma GCC diagnostic pop
@@ -1568,7 +1571,7 @@ struct DTypeInfo {
   bool floating = false;
 };
 
-inline constexpr std::array<DTypeInfo, 17> dtype_infos{{
+inline constexpr std::array<DTypeInfo, 19> dtype_infos{{
     {"fp32", 4, formats::fp32, true},
     {"tf32", 4, formats::tf32, true},
     {"fp16", 2, formats::fp16, true},
@@ -1586,6 +1589,8 @@ inline constexpr std::array<DTypeInfo, 17> dtype_infos{{
     {"int64", 8, {}},
     {"bool", 1, {}},
     {"int16", 2, {}},
+    {"uint16", 2, {}},
+    {"uint32", 4, {}},
 }};
 
 constexpr const DTypeInfo& info(DType dtype) {
@@ -1602,11 +1607,11 @@ constexpr int dtype_index(const FloatFormat& format) {
 }  // namespace detail
 
 // All types, in the order of the enumeration.
-inline constexpr std::array<DType, 17> dtypes{
+inline constexpr std::array<DType, 19> dtypes{
     DType::fp32,     DType::tf32,     DType::fp16,       DType::bf16,         DType::fp8_e3m4,
     DType::fp8_e4m3, DType::fp8_e5m2, DType::fp8_e4m3fn, DType::fp8_e4m3fnuz, DType::fp8_e5m2fnuz,
     DType::e8m0,     DType::int8,     DType::uint8,      DType::int32,        DType::int64,
-    DType::boolean,  DType::int16};
+    DType::boolean,  DType::int16,    DType::uint16,     DType::uint32};
 
 constexpr std::size_t size_of(DType dtype) { return detail::info(dtype).bytes; }
 constexpr std::string_view to_string(DType dtype) { return detail::info(dtype).name; }
@@ -1659,6 +1664,14 @@ struct DTypeOf<std::uint8_t> {
 template <>
 struct DTypeOf<std::int16_t> {
   static constexpr DType value = DType::int16;
+};
+template <>
+struct DTypeOf<std::uint16_t> {
+  static constexpr DType value = DType::uint16;
+};
+template <>
+struct DTypeOf<std::uint32_t> {
+  static constexpr DType value = DType::uint32;
 };
 template <>
 struct DTypeOf<std::int32_t> {
@@ -2816,6 +2829,10 @@ class Var {
   // tensor.shape.
   void set_gradient(Gradient gradient) const;
   void clear_gradient() const;
+  // A frozen parameter is a constant on tapes, until it is no longer frozen: it gets no gradient,
+  // so no optimizer moves it. Clears its gradient. Error autograd.not_leaf: not a parameter.
+  void set_frozen(bool frozen) const;
+  bool frozen() const;
   // Gives a parameter another tensor of its shape, for example the same numbers in another type.
   // Errors tensor.undefined, tensor.shape, autograd.not_leaf.
   void set_value(Tensor value) const;
@@ -2831,6 +2848,7 @@ class Var {
     Tensor value;
     Sequences sequences;
     bool requires_gradient = false;
+    bool frozen = false;     // a parameter that requires none for now
     bool stands_in = false;  // true: replaces a result while recompute() runs its function
     // True: computed from the rows of a batch. A result of parameters alone is not, so its gradient
     // is a sum over the batch, as a parameter's is.
@@ -3490,11 +3508,12 @@ struct BuiltInOperators {
   const Operator* unary[unary_count];
   const Operator* binary[binary_count];
   const Operator *attention, *cast, *concatenate, *convolution, *cross_entropy, *dropout,
-    *element_loss, *embedding, *linear, *matmul, *max_pool, *norm, *quantize, *quantized_linear,
-    *reduce, *reshape, *sequence_first, *slice, *softmax, *transpose, *gru, *lstm, *rotary,
-    *sgd_step, *adam_step, *lamb_step, *gather, *pad, *top_k, *where, *average_pool,
-    *convolution_transpose, *batch_norm, *nll_loss, *cosine_loss, *rms_step, *adafactor_step,
-    *clamp, *power, *leaky_relu;
+      *element_loss, *embedding, *linear, *matmul, *max_pool, *norm, *quantize,
+      *quantized_convolution, *quantized_linear, *reduce, *reshape, *sequence_first, *slice,
+      *softmax, *transpose, *gru, *lstm, *rotary, *sgd_step, *adam_step, *lamb_step, *gather, *pad,
+      *top_k, *where, *average_pool, *convolution_transpose, *batch_norm, *nll_loss, *cosine_loss,
+      *rms_step, *adafactor_step, *cumsum, *resize, *scatter_add, *sequence_pool, *clamp, *power,
+      *leaky_relu;
   std::span<const Operator* const> (*all)();  // these, and those that their gradients use
 
   // Further functions of a tape: adding gradients in the order in which they come; all rows of a
@@ -3836,8 +3855,8 @@ struct LossKernels {
 
 }  // namespace SOMA_NAMESPACE
 // ---- soma/numeric/quantizer.hpp
-// Quantizer: format, rounding and scale of one role of a training run. Accumulation: how the
-// products of a sum are added.
+// Quantizer: format, rounding and scale of one role of a training run. OwnRounding: a rounding in
+// plain code. Accumulation: how the products of a sum are added.
 
 // ---- soma/numeric/scaling.hpp
 // Scaling: the scale that goes with a narrow format, as a value. One scale serves a scaling block
@@ -4236,11 +4255,29 @@ class AmaxHistory {
 
 namespace SOMA_NAMESPACE {
 
+// A rounding in plain code, for operands of products (the gemm_ roles of a Precision): for formats
+// that FloatFormat cannot describe, such as one with a table of values. It runs on the host only,
+// on all threads, and costs what the function costs and a pass over the operand.
+struct OwnRounding {
+  // Part of the run's identity: another name is another training. The text must outlive all copies,
+  // as a literal does.
+  std::string_view name{};
+  // Replaces each value by its rounded one. What becomes of a value must depend on this value
+  // alone, because threads cut operands into spans; it must not throw.
+  void (*function)(std::span<float> values) = nullptr;
+
+  constexpr bool defined() const { return function != nullptr; }
+  friend constexpr bool operator==(const OwnRounding&, const OwnRounding&) = default;
+};
+
 // The conversion of numbers to a narrow format.
 struct Quantizer {
   FloatFormat format = formats::fp32;
   Rounding rounding{};
   Scaling scaling{};
+  // If defined, it takes the place of the rounding to `format`, whose largest number still gives
+  // the scale, and the limit of scaled values. Scales of a tensor only.
+  OwnRounding own{};
 
   friend constexpr bool operator==(const Quantizer&, const Quantizer&) = default;
 };
@@ -7262,17 +7299,19 @@ Var initial_parameter(const Scope& scope, const Shape& shape,
 
 }  // namespace SOMA_NAMESPACE::nn
 // ---- soma/nn/product_site.hpp
-// ProductSite: the position of a linear layer in a model, which selects the formats of its operands
-// and their history (ops/product_formats.hpp). Copies are the same site.
+// ProductSite: the position of a linear layer or a convolution in a model, which selects the
+// formats of its operands and their history (ops/product_formats.hpp). Copies are the same site.
 
 // ---- soma/ops/product_formats.hpp
-// The number formats of products in linear layers. LinearFormats: the formats of one layer, with
-// the history of its operands from call to call. ProductFormats: the formats of a whole model.
+// The number formats of products in linear layers and convolutions. LinearFormats: the formats of
+// one layer, with the history of its operands from call to call. ProductFormats: the formats of a
+// whole model.
 //
 // The path from an option to a product: TrainerOptions::precision, a Precision, becomes a
 // PrecisionState (nn/precision_state.hpp), which is the ProductFormats of a tape
 // (TapeOptions::precision). nn::linear_at() gets the layer's LinearFormats from it and passes them
-// to the operator quantized_linear (ops/product/quantized_linear.hpp).
+// to the operator quantized_linear (ops/product/quantized_linear.hpp); nn::convolution_at() passes
+// them to quantized_convolution (ops/image/quantized_convolution.hpp).
 
 // ---- soma/numeric/inspect.hpp
 // inspect(): the effect of a format on numbers: the share that underflows, the share that
@@ -7364,6 +7403,7 @@ struct ProductPlace {
   std::string_view layer;  // its path in the model
   bool edge = false;  // the first and the last layer of a model, which most recipes leave alone
   DType x = DType::fp32, weight = DType::fp32;  // as they are stored
+  bool convolution = false;  // its operands have one scale each, and its sums are fp32
 };
 
 class ProductFormats {
@@ -7371,7 +7411,8 @@ class ProductFormats {
   virtual ~ProductFormats() = default;
   ProductFormats(const ProductFormats&) = delete;
   ProductFormats& operator=(const ProductFormats&) = delete;
-  // nullptr: the layer multiplies stored numbers.
+  // nullptr: the layer multiplies stored numbers. Error train.precision: a convolution is asked for
+  // what it does not have.
   virtual LinearFormats* formats(const ProductPlace& place) = 0;
   // The type in which the complete gradient of a parameter of that shape is stored: sums over
   // shards, uses, micro-batches, ranks and the batches of a step are fp32, and are rounded once.
@@ -7381,6 +7422,10 @@ class ProductFormats {
   ProductFormats() = default;
 };
 
+}  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE {
+struct TransposedSetting;  // ops/image/settings.hpp
 }  // namespace SOMA_NAMESPACE
 
 namespace SOMA_NAMESPACE::nn {
@@ -7395,6 +7440,8 @@ class ProductSite {
   // Empty: no site.
   std::string_view path() const;
   bool edge() const { return edge_; }
+  // The formats of the site's product in the tape's precision; nullptr: it reads stored numbers.
+  LinearFormats* formats(const Tape& tape, const Var& x, const Var& weight, bool convolution) const;
 
  private:
   LayerPath path_;
@@ -7404,6 +7451,13 @@ class ProductSite {
 // linear() at a site: in the formats of the tape's precision for that site.
 Var linear_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
               const Var& bias = {}, const LinearSetting& setting = {}, const Var& residual = {});
+
+// conv2d() and conv_transpose2d() at a site, likewise. Error train.precision: the precision has
+// scales for parts of a tensor, or narrow sums, which convolutions do not have.
+Var convolution_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
+                   const Var& bias, const ConvolutionSetting& setting);
+Var convolution_transpose_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
+                             const Var& bias, const TransposedSetting& setting);
 
 }  // namespace SOMA_NAMESPACE::nn
 
@@ -7473,6 +7527,7 @@ class Dropout {
 struct Conv2dOptions {
   ConvolutionSetting setting{};
   bool bias = true;
+  bool edge = false;  // as in LinearOptions
 };
 void fields(FieldVisitor& visitor, Conv2dOptions& options);
 
@@ -7487,7 +7542,7 @@ class Conv2d {
 
   Var weight, bias;  // [out, in, kernel, kernel], [out]
   ConvolutionSetting setting;
-  LayerPath path{};
+  ProductSite site{};
 };
 
 }  // namespace SOMA_NAMESPACE::nn
@@ -7538,6 +7593,13 @@ inline void fields(FieldVisitor& visitor, RotarySetting& setting) {
   visitor.key("columns", setting.columns);
   visitor.key("base", setting.base, NumberRange::at_least(1));
   visitor.key("first_position", setting.first_position);
+}
+
+struct SequencePoolSetting {
+  bool largest = false;  // false: the mean of the rows; true: the largest element of each column
+};
+inline void fields(FieldVisitor& visitor, SequencePoolSetting& setting) {
+  visitor.key("largest", setting.largest);
 }
 
 }  // namespace SOMA_NAMESPACE
@@ -7663,6 +7725,11 @@ namespace SOMA_NAMESPACE::models {
 // the classifier has relu instead of tanh, and belongs to the classifier.
 enum class BertKind : std::uint8_t { bert, distilbert };
 
+// How the hidden states of a text become one vector: that of its first token, their mean, or the
+// largest element of each column.
+enum class Pooling : std::uint8_t { first, mean, max };
+inline constexpr std::string_view pooling_names[] = {"first", "mean", "max"};
+
 struct BertConfig {
   std::size_t vocabulary = 30522, width = 768, layers = 12, heads = 12, inner = 3072;
   std::size_t positions = 512, types = 2;
@@ -7674,6 +7741,9 @@ struct BertConfig {
   // memory, about a fifth more products, the same bits.
   bool recompute = false;
   BertKind kind = BertKind::bert;
+  // The layer behind the encoder reads these vectors. With `first` the last layer computes first
+  // tokens only.
+  Pooling pooling = Pooling::first;
 
   static BertConfig base();
   static BertConfig minilm();
@@ -7682,9 +7752,9 @@ struct BertConfig {
 };
 
 // The floating-point operations of a classifier's training step on these sequences, forward and
-// backward (twice forward), without recomputation: products of the layers, attention, pooler. In
-// the last layer only keys and values are computed for all tokens, and everything else for first
-// tokens.
+// backward (twice forward), without recomputation: products of the layers, attention, pooler. With
+// Pooling::first the last layer computes only keys and values for all tokens, and everything else
+// for first tokens.
 double training_flops(const BertConfig& config, const Sequences& sequences);
 
 class BertModel {
@@ -7704,14 +7774,18 @@ class BertModel {
   // sequence_first() of all hidden states, but the last layer computes nothing for other tokens.
   // Errors as above, and ragged.empty_sequence.
   Var first(Tape& tape, const Var& ids, const Var& token_types = {}) const;
-  // The same in steps: embed(), then run_layer() for each layer. (A model without layers needs
-  // sequence_first() at the end.)
+  // The vector of each sequence, [sequences, width], by config.pooling. Errors as above.
+  Var pooled(Tape& tape, const Var& ids, const Var& token_types = {}) const;
+  // The same in steps: embed(), run_layer() for each layer, then pool_rows().
   Var embed(Tape& tape, const Var& ids, const Var& token_types = {}) const;
   Var run_layer(std::size_t i, Tape& tape, const Var& x) const;
 
-  // tanh, or relu for a DistilBERT, of a linear function of each sequence's first hidden state:
-  // [sequences, width].
-  Var pool(Tape& tape, const Var& first) const;
+  // The vector of each sequence from the rows of the last layer.
+  Var pool_rows(Tape& tape, const Var& x) const;
+
+  // tanh, or relu for a DistilBERT, of a linear function of each sequence's vector: [sequences,
+  // width].
+  Var pool(Tape& tape, const Var& vectors) const;
 
   // The classifier names a DistilBERT's pooler.
   void collect(nn::Collector& collector) const;
@@ -7740,7 +7814,7 @@ class BertModel {
     void collect(nn::Collector& collector) const;
   };
 
-  nn::EncoderSetting first_setting() const;
+  nn::EncoderSetting pooled_setting() const;
 };
 
 class BertClassifier {
@@ -7787,7 +7861,7 @@ class BertClassifier {
 // ---- soma/models/conv_net.hpp
 // ConvNet: a small image classifier: blocks of 3 x 3 convolution, ReLU and 2 x 2 max pooling, then
 // two linear layers (after "Gradient-Based Learning Applied to Document Recognition", LeCun et al.
-// 1998).
+// 1998). The first convolution and the classifier are edges (nn/product_site.hpp).
 
 namespace SOMA_NAMESPACE::models {
 
@@ -8899,6 +8973,308 @@ class AtomicMaximum {
 };
 
 }  // namespace SOMA_NAMESPACE::detail
+// ---- soma/ops/image/settings.hpp
+// The settings of average_pool, convolution_transpose, quantized_convolution and resize.
+
+namespace SOMA_NAMESPACE {
+
+struct AveragePoolSetting {
+  std::size_t kernel_height = 2, kernel_width = 2;
+  ConvolutionSetting steps{.stride_height = 2, .stride_width = 2};
+  bool count_padding = true;  // true: averages count the zeros around the image
+  // Not 0: this number of windows, of any size, covers the image evenly; all other settings are
+  // then ignored.
+  std::size_t out_height = 0, out_width = 0;
+};
+void fields(FieldVisitor& visitor, AveragePoolSetting& setting);
+
+struct TransposedSetting {
+  ConvolutionSetting steps{};
+  std::size_t extra_height = 0, extra_width = 0;  // rows and columns behind the result's last
+};
+void fields(FieldVisitor& visitor, TransposedSetting& setting);
+
+struct ResizeSetting {
+  std::size_t height = 0, width = 0;  // the size of the result
+  bool bilinear = false;              // false: the nearest pixel
+  // Bilinear: true: the centres of the corner pixels stay where they are; false: the edges do.
+  bool align_corners = false;
+};
+void fields(FieldVisitor& visitor, ResizeSetting& setting);
+
+// A convolution whose operands are converted on input (ops/image/quantized_convolution.hpp).
+struct QuantizedConvolutionSetting {
+  TransposedSetting steps{};
+  bool transposed = false;           // false: steps.extra_height and extra_width are not read
+  LinearFormats* formats = nullptr;  // owned by the layer, which outlives the tape's recording
+  std::uint32_t step = 0;            // for stochastic rounding
+  bool training = false;             // amax is remembered
+  bool record = false;               // and operands for the gradient
+};
+void fields(FieldVisitor& visitor, QuantizedConvolutionSetting& setting);
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/autograd/choosing.hpp
+// Functions beyond those of autograd/functions.hpp: element-wise functions with a setting, and
+// functions that choose and arrange elements. Dimensions are counted from the first, which is 0.
+
+namespace SOMA_NAMESPACE {
+
+// ---- element by element
+
+// x for x >= 0, else exp(x) - 1. arXiv 1511.07289, with alpha 1.
+Var elu(Tape& tape, const Var& x);
+// (x + 3) / 6, limited to 0 .. 1; hard_swish: x times that; hard_tanh: x, limited to -1 .. 1.
+Var hard_sigmoid(Tape& tape, const Var& x);
+Var hard_swish(Tape& tape, const Var& x);
+Var hard_tanh(Tape& tape, const Var& x);
+// x for x >= 0, else slope x.
+Var leaky_relu(Tape& tape, const Var& x, float slope);
+// x, limited to low .. high. Error operator.value: low above high.
+Var clamp(Tape& tape, const Var& x, float low, float high);
+// x^exponent; NaN for x below zero, unless the exponent is whole. Some tens of nanoseconds an
+// element: square(), sqrt() and reciprocal() are faster.
+Var pow(Tape& tape, const Var& x, float exponent);
+
+// ---- choosing
+
+// a where the condition (bool, uint8 or int8) is not 0, else b. a and b have one type; with
+// broadcasting.
+Var where(Tape& tape, const Var& condition, const Var& a, const Var& b);
+// Picks elements along a dimension by index (int32 or int64) of x's rank, as torch.gather. If an
+// element is picked several times, its gradients are added in their order. Error operator.value: an
+// index outside of the dimension.
+Var gather(Tape& tape, const Var& x, std::size_t dimension, const Var& index);
+// Picks slices along a dimension by index [n] (int32 or int64), as torch.index_select. It is an
+// embedding with x as the table: if the indices form the rows of a batch, sums of the gradient
+// follow the batch's shards. Along dimension 0 the gradient is sparse and holds the touched slices
+// only.
+Var index_select(Tape& tape, const Var& x, std::size_t dimension, const Var& index);
+
+// The result of max(), min() and top_k(): elements, and their indices along the dimension (int64,
+// constants).
+struct Extremes {
+  Var values, indices;
+};
+// The k largest elements along a dimension, in falling order, or the k smallest, in rising order.
+// Among equal elements the first comes first; NaN comes before all numbers. The gradient goes to
+// the chosen elements. Error operator.value: k above the size.
+Extremes top_k(Tape& tape, const Var& x, std::size_t k, std::size_t dimension,
+               bool smallest = false);
+namespace detail {
+
+Extremes one_extreme(Tape& tape, const Var& x, std::size_t dimension, bool smallest);
+
+}  // namespace detail
+// The largest, or the smallest, element along a dimension, which disappears. The first of equal
+// elements wins, and NaN wins over numbers.
+Extremes max(Tape& tape, const Var& x, std::size_t dimension);
+Extremes min(Tape& tape, const Var& x, std::size_t dimension);
+// The index of the largest element along a dimension, int64: a constant.
+Var argmax(Tape& tape, const Var& x, std::size_t dimension);
+
+// All elements along a dimension in rising (or falling) order, as top_k() gives them.
+Extremes sort(Tape& tape, const Var& x, std::size_t dimension, bool descending = false);
+// Their indices alone, int64: a constant.
+Var argsort(Tape& tape, const Var& x, std::size_t dimension, bool descending = false);
+
+// x with values added where an index of x's rank (int32 or int64) says, as torch.scatter_add: along
+// `dimension`, in ascending order. Along the rows of a batch the result has no batch: of a part of
+// a batch it has the sums of that part. Error operator.value: an index outside of the dimension.
+Var scatter_add(Tape& tape, const Var& x, std::size_t dimension, const Var& index,
+                const Var& values);
+// Sums of the elements up to each along a dimension, computed in double. Along the rows of a batch
+// as scatter_add().
+Var cumsum(Tape& tape, const Var& x, std::size_t dimension);
+
+// Class ids (int32 or int64) [...] to fp32 [..., classes]: 1 for the own class, else 0. A constant.
+// Error operator.value: an id that is no class.
+Var one_hot(Tape& tape, const Var& ids, std::size_t classes);
+// `count` columns of each row of weights [..., C], int64 [..., count], drawn with probabilities in
+// proportion to the weights: with replacement, or each at most once. A constant. Draws depend on
+// the tape's seed and step, `stream`, and the row's place in its batch, as those of dropout().
+// Errors operator.value: a weight that is not finite or below 0, a row with fewer weights above 0
+// than are drawn.
+Var multinomial(Tape& tape, const Var& weights, std::size_t count, std::uint32_t stream,
+                bool replacement = false);
+
+// ---- arranging
+
+// The number of elements with the padding value before and behind a dimension.
+struct Padding {
+  std::size_t before = 0, behind = 0;
+};
+// x, padded with `value`: paddings of its last dimensions, in their order; at most four. Errors
+// operator.value, tensor.rank.
+Var pad(Tape& tape, const Var& x, std::initializer_list<Padding> paddings, float value = 0);
+// Tensors of one shape and type along a new dimension. At most 32. Errors as concatenate().
+Var stack(Tape& tape, std::span<const Var> parts, std::size_t dimension = 0);
+Var stack(Tape& tape, std::initializer_list<Var> parts, std::size_t dimension = 0);
+
+// Softmax and log softmax over any dimension.
+Var softmax(Tape& tape, const Var& x, std::size_t dimension);
+Var log_softmax(Tape& tape, const Var& x, std::size_t dimension);
+
+// ---- rows as vectors
+
+// x over its Euclidean norm along a dimension, or over epsilon where the norm is smaller.
+Var normalise(Tape& tape, const Var& x, std::size_t dimension, float epsilon = 1e-12f);
+// The sum of products of a and b, both normalised, along a dimension, which disappears.
+Var cosine_similarity(Tape& tape, const Var& a, const Var& b, std::size_t dimension,
+                      float epsilon = 1e-8f);
+// The first half of x along a dimension, times the sigmoid of the second half. Error tensor.shape:
+// an odd size.
+Var glu(Tape& tape, const Var& x, std::size_t dimension);
+
+// ---- images [N, C, H, W]
+
+// The mean of each window; adaptive_average_pool2d: windows that cover the image evenly.
+Var average_pool2d(Tape& tape, const Var& x, const AveragePoolSetting& setting = {});
+Var adaptive_average_pool2d(Tape& tape, const Var& x, std::size_t height, std::size_t width);
+// x [N, C, H, W], weight [C, O, kernel height, kernel width], bias [O]; y [N, O, H', W'] with
+// H' = (H - 1) stride - 2 pad + kernel + extra.
+Var conv_transpose2d(Tape& tape, const Var& x, const Var& weight, const Var& bias = {},
+                     const TransposedSetting& setting = {});
+// Images in another size. Error operator.value: a size of 0.
+Var resize(Tape& tape, const Var& x, const ResizeSetting& setting);
+// [N, C factor^2, H, W] to [N, C, H factor, W factor], as torch.pixel_shuffle. Error tensor.shape.
+Var pixel_shuffle(Tape& tape, const Var& x, std::size_t factor);
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/ops/choose/elements.hpp
+// Tools of operators that choose elements without computing: elements as bytes of one width, and a
+// dimension with the sizes before and after it.
+
+namespace SOMA_NAMESPACE::detail {
+
+// A row-major tensor seen along one dimension: element (o, i, n) lies at
+// (o * size + i) * inner + n.
+struct Along {
+  std::size_t outer = 1, size = 1, inner = 1;
+
+  Along(const Shape& shape, std::size_t dimension) : size(shape[dimension]) {
+    for (std::size_t i = 0; i < dimension; ++i) outer *= shape[i];
+    for (std::size_t i = dimension + 1; i < shape.rank(); ++i) inner *= shape[i];
+  }
+};
+
+// Error tensor.index.
+inline void check_dimension(std::string_view operation, const Tensor& x, std::size_t dimension) {
+  if (dimension >= x.rank())
+    fail(error_id::tensor_index, operation, "dimension", std::to_string(dimension),
+         "below the rank of " + x.describe());
+}
+
+// Calls function(T()) with a number type of the same width as the elements.
+template <class Function>
+void with_element_width(DType dtype, const Function& function) {
+  switch (size_of(dtype)) {
+    case 1:
+      return function(std::uint8_t());
+    case 2:
+      return function(std::uint16_t());
+    case 4:
+      return function(std::uint32_t());
+    default:
+      return function(std::uint64_t());
+  }
+}
+template <class T>
+const T* codes(const Tensor& tensor) {
+  return reinterpret_cast<const T*>(tensor.raw());
+}
+template <class T>
+T* mutable_codes(const Tensor& tensor) {
+  return reinterpret_cast<T*>(tensor.mutable_raw());
+}
+
+}  // namespace SOMA_NAMESPACE::detail
+// ---- soma/ops/choose/settings.hpp
+// The settings of operators that choose elements along a dimension: gather, top_k, pad and others.
+
+namespace SOMA_NAMESPACE {
+
+// Used by gather, scatter_add and cumsum.
+struct DimensionSetting {
+  std::size_t dimension = 0;
+};
+void fields(FieldVisitor& visitor, DimensionSetting& setting);
+
+struct TopKSetting {
+  std::size_t dimension = 0, k = 1;
+  bool smallest = false;
+};
+void fields(FieldVisitor& visitor, TopKSetting& setting);
+
+// The number of elements of `value` before and behind each dimension.
+struct PadSetting {
+  static constexpr std::size_t most = 4;  // dimensions that a call may pad: the last ones
+  std::size_t before[most] = {}, behind[most] = {};
+  float value = 0;
+};
+void fields(FieldVisitor& visitor, PadSetting& setting);
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/ops/element/settings.hpp
+// The settings of element-wise operators with numbers of their own: clamp, power and leaky_relu.
+
+namespace SOMA_NAMESPACE {
+
+struct ClampSetting {
+  float low = 0, high = 0;
+};
+void fields(FieldVisitor& visitor, ClampSetting& setting);
+
+struct PowerSetting {
+  float exponent = 1;
+};
+void fields(FieldVisitor& visitor, PowerSetting& setting);
+
+struct LeakySetting {
+  float slope = 0.01f;  // below zero
+};
+void fields(FieldVisitor& visitor, LeakySetting& setting);
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/autograd/sequence_functions.hpp
+// Functions over sequences beyond those of functions.hpp: recurrent layers, rotary positions,
+// attention to other sequences. The operators' files in ops/sequence/ and ops/attention/ have
+// shapes, errors and formulas.
+
+namespace SOMA_NAMESPACE {
+
+struct GruResult {
+  Var rows;  // [rows, H], the state after each row
+  Var last;  // [sequences, H]
+};
+// x [rows, 3 H] holds the input gates of rows that form sequences; weight is [3 H, H]. bias [3 H]
+// and the first states [sequences, H] are optional.
+GruResult gru(Tape& tape, const Var& x, const Var& weight, const Var& bias = {},
+              const Var& state = {}, const RecurrentSetting& setting = {});
+
+struct LstmResult {
+  Var rows;        // [rows, H], the state after each row
+  Var last, cell;  // [sequences, H] each
+};
+// The same with gates of 4 H columns, and first cells.
+LstmResult lstm(Tape& tape, const Var& x, const Var& weight, const Var& bias = {},
+                const Var& state = {}, const Var& cell = {}, const RecurrentSetting& setting = {});
+
+// [rows, C] whose rows form sequences to [sequences, C]: the mean of each sequence's rows, or the
+// largest element of each column. Rows of padding do not count.
+Var sequence_mean(Tape& tape, const Var& x);
+Var sequence_max(Tape& tape, const Var& x);
+
+// x [rows, C] whose rows form sequences, or [..., T, C].
+Var rotary(Tape& tape, const Var& x, const RotarySetting& setting);
+
+// Each sequence of queries [rows, C] sees the sequence of the same number of keys and values
+// [other rows, 2 C]; the result is [rows, C]. Errors as attention, operator.sequences (another
+// number of sequences).
+Var cross_attention(Tape& tape, const Var& queries, const Var& keys_values,
+                    const AttentionSetting& setting, const Var& mask = {});
+
+}  // namespace SOMA_NAMESPACE
 // ---- soma/optim/ranges.hpp
 // The ranges that the tables of several optimizers share.
 
@@ -10651,6 +11027,7 @@ SOMA_INLINE void fields(FieldVisitor& visitor, Quantizer& quantizer) {
   visitor.key("format", quantizer.format);
   visitor.key("rounding", quantizer.rounding);
   visitor.key("scaling", quantizer.scaling);
+  visitor.pointer("own", reinterpret_cast<const void*>(quantizer.own.function));
 }
 
 SOMA_INLINE void fields(FieldVisitor& visitor, Accumulation& accumulation) {
@@ -11337,6 +11714,17 @@ SOMA_INLINE void Var::set_gradient(Gradient gradient) const {
 }
 
 SOMA_INLINE void Var::clear_gradient() const { state().gradient = {}; }
+
+SOMA_INLINE void Var::set_frozen(bool frozen) const {
+  if (!is_leaf() || !(state().requires_gradient || state().frozen))
+    fail(error_id::not_leaf, "Var::set_frozen", "variable",
+         is_leaf() ? "a constant" : "the result of an operator", "a parameter");
+  state().frozen = frozen;
+  state().requires_gradient = !frozen;
+  if (frozen) clear_gradient();
+}
+
+SOMA_INLINE bool Var::frozen() const { return state().frozen; }
 
 SOMA_INLINE void Var::set_value(Tensor value) const {
   if (!is_leaf())
@@ -13560,6 +13948,480 @@ SOMA_INLINE Var initial_parameter(const Scope& scope, const Shape& shape,
 }
 
 }  // namespace SOMA_NAMESPACE::nn
+// ---- soma/ops/image/impl/settings.ipp
+// The fields of the settings, one by one.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE void fields(FieldVisitor& visitor, AveragePoolSetting& setting) {
+  visitor.key("kernel_height", setting.kernel_height);
+  visitor.key("kernel_width", setting.kernel_width);
+  visitor.key("steps", setting.steps);
+  visitor.key("count_padding", setting.count_padding);
+  visitor.key("out_height", setting.out_height);
+  visitor.key("out_width", setting.out_width);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, TransposedSetting& setting) {
+  visitor.key("steps", setting.steps);
+  visitor.key("extra_height", setting.extra_height);
+  visitor.key("extra_width", setting.extra_width);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, ResizeSetting& setting) {
+  visitor.key("height", setting.height);
+  visitor.key("width", setting.width);
+  visitor.key("bilinear", setting.bilinear);
+  visitor.key("align_corners", setting.align_corners);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, QuantizedConvolutionSetting& setting) {
+  visitor.key("steps", setting.steps);
+  visitor.key("transposed", setting.transposed);
+  visitor.pointer("formats", setting.formats);
+  visitor.run_time("step", setting.step);
+  visitor.key("training", setting.training);
+  visitor.key("record", setting.record);
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/numeric/impl/draw_sequence.ipp
+// The functions of draw_sequence.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE std::uint32_t DrawSequence::word() {
+  const std::uint64_t index = draw_.index++;
+  if (index / 4 != block_) {
+    block_ = index / 4;
+    words_ = random_block(draw_, block_);
+  }
+  return words_[index % 4];
+}
+
+SOMA_INLINE std::uint32_t DrawSequence::below(std::uint32_t bound) {
+  if (bound == 0) return word();
+  std::uint64_t product = std::uint64_t{word()} * bound;
+  if (static_cast<std::uint32_t>(product) < bound) {
+    const std::uint32_t uneven = (0 - bound) % bound;  // 2^32 modulo bound
+    while (static_cast<std::uint32_t>(product) < uneven) product = std::uint64_t{word()} * bound;
+  }
+  return static_cast<std::uint32_t>(product >> 32);
+}
+
+SOMA_INLINE double DrawSequence::unit() { return static_cast<double>(word()) * 0x1p-32; }
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/ops/choose/impl/settings.ipp
+// The fields of the settings, one by one.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE void fields(FieldVisitor& visitor, DimensionSetting& setting) {
+  visitor.key("dimension", setting.dimension);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, TopKSetting& setting) {
+  visitor.key("dimension", setting.dimension);
+  visitor.key("k", setting.k);
+  visitor.key("smallest", setting.smallest);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, PadSetting& setting) {
+  for (std::size_t& size : setting.before) visitor.key("before", size);
+  for (std::size_t& size : setting.behind) visitor.key("behind", size);
+  visitor.key("value", setting.value, any_number);
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/ops/element/impl/settings.ipp
+// The fields of the settings, one by one.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE void fields(FieldVisitor& visitor, ClampSetting& setting) {
+  visitor.key("low", setting.low, {.infinite = true});
+  visitor.key("high", setting.high, {.infinite = true});
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, PowerSetting& setting) {
+  visitor.key("exponent", setting.exponent, finite_number);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, LeakySetting& setting) {
+  visitor.key("slope", setting.slope, finite_number);
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/autograd/impl/choosing.ipp
+// The functions of choosing.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE Var elu(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::elu), {}, {x});
+}
+
+SOMA_INLINE Var hard_sigmoid(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::hard_sigmoid), {}, {x});
+}
+
+SOMA_INLINE Var hard_swish(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::hard_swish), {}, {x});
+}
+
+SOMA_INLINE Var hard_tanh(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::hard_tanh), {}, {x});
+}
+
+SOMA_INLINE Var leaky_relu(Tape& tape, const Var& x, float slope) {
+  return tape.apply(*tape.operators().leaky_relu, LeakySetting{slope}, {x});
+}
+
+SOMA_INLINE Var clamp(Tape& tape, const Var& x, float low, float high) {
+  return tape.apply(*tape.operators().clamp, ClampSetting{low, high}, {x});
+}
+
+SOMA_INLINE Var pow(Tape& tape, const Var& x, float exponent) {
+  return tape.apply(*tape.operators().power, PowerSetting{exponent}, {x});
+}
+
+SOMA_INLINE Var where(Tape& tape, const Var& condition, const Var& a, const Var& b) {
+  return tape.apply(*tape.operators().where, {}, {condition, a, b});
+}
+
+SOMA_INLINE Var gather(Tape& tape, const Var& x, std::size_t dimension, const Var& index) {
+  return tape.apply(*tape.operators().gather, DimensionSetting{dimension}, {x, index});
+}
+
+SOMA_INLINE Var index_select(Tape& tape, const Var& x, std::size_t dimension, const Var& index) {
+  const Var first = dimension == 0 ? x : transpose(tape, x, 0, dimension);
+  const Shape& shape = first.shape();
+  if (shape.rank() == 2) {
+    const Var chosen = embedding(tape, first, index);
+    return dimension == 0 ? chosen : transpose(tape, chosen, 0, dimension);
+  }
+  if (shape.rank() == 0 || index.shape().rank() != 1)
+    fail(error_id::tensor_rank, "index_select", "index", index.value().describe(),
+         "rank 1, and x of rank 1 or more");
+  const std::size_t rows = shape[0], columns = rows == 0 ? 0 : shape.elements() / rows;
+  const Var chosen = embedding(tape, reshape(tape, first, Shape{rows, columns}), index);
+  Var y = reshape(tape, chosen, shape.with(0, index.shape()[0]));
+  // A batch in the other dimensions stays there, whatever a reshape says of one row.
+  const Sequences& batch = first.sequences();
+  if (batch.defined() && batch.place().dimension != 0) y = tape.with_sequences(y, batch);
+  return dimension == 0 ? y : transpose(tape, y, 0, dimension);
+}
+
+SOMA_INLINE Extremes top_k(Tape& tape, const Var& x, std::size_t k, std::size_t dimension,
+                           bool smallest) {
+  const Var input[] = {x};
+  const VarOutputs y =
+      tape.apply_all(*tape.operators().top_k, TopKSetting{dimension, k, smallest}, input);
+  return {y[0], tape.detach(y[1])};
+}
+
+}  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE::detail {
+
+SOMA_INLINE Extremes one_extreme(Tape& tape, const Var& x, std::size_t dimension, bool smallest) {
+  const Extremes found = top_k(tape, x, 1, dimension, smallest);
+  const Shape shape = found.values.shape().without(dimension);
+  Sequences batch = x.sequences();
+  if (batch.defined() && batch.place().dimension == dimension) batch = {};
+  if (batch.defined() && batch.place().dimension > dimension) {
+    BatchPlace place = batch.place();
+    --place.dimension;
+    batch = batch.at(place);
+  }
+  const auto without = [&](const Var& y) {
+    return tape.with_sequences(reshape(tape, y, shape), batch);
+  };
+  return {without(found.values), without(found.indices)};
+}
+
+}  // namespace SOMA_NAMESPACE::detail
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE Extremes max(Tape& tape, const Var& x, std::size_t dimension) {
+  return detail::one_extreme(tape, x, dimension, false);
+}
+
+SOMA_INLINE Extremes min(Tape& tape, const Var& x, std::size_t dimension) {
+  return detail::one_extreme(tape, x, dimension, true);
+}
+
+SOMA_INLINE Var argmax(Tape& tape, const Var& x, std::size_t dimension) {
+  return detail::one_extreme(tape, tape.detach(x), dimension, false).indices;
+}
+
+SOMA_INLINE Extremes sort(Tape& tape, const Var& x, std::size_t dimension, bool descending) {
+  const std::size_t all = dimension < x.shape().rank() ? x.shape()[dimension] : 0;
+  return top_k(tape, x, all, dimension, !descending);
+}
+
+SOMA_INLINE Var argsort(Tape& tape, const Var& x, std::size_t dimension, bool descending) {
+  return sort(tape, tape.detach(x), dimension, descending).indices;
+}
+
+SOMA_INLINE Var scatter_add(Tape& tape, const Var& x, std::size_t dimension, const Var& index,
+                            const Var& values) {
+  return tape.apply(*tape.operators().scatter_add, DimensionSetting{dimension}, {x, values, index});
+}
+
+SOMA_INLINE Var cumsum(Tape& tape, const Var& x, std::size_t dimension) {
+  return tape.apply(*tape.operators().cumsum, DimensionSetting{dimension}, {x});
+}
+
+SOMA_INLINE Var one_hot(Tape& tape, const Var& ids, std::size_t classes) {
+  const Tensor numbers = contiguous(tape.context(), ids.value());
+  detail::check_index_type("one_hot", "ids", numbers);
+  const Shape& shape = numbers.shape();
+  std::array<std::size_t, max_rank> sizes{};
+  if (shape.rank() == max_rank)
+    fail(error_id::tensor_rank, "one_hot", "ids", numbers.describe(),
+         "below rank " + std::to_string(max_rank));
+  *std::copy(shape.begin(), shape.end(), sizes.begin()) = classes;
+  const Tensor y = Tensor::zeros(
+      tape.context(), Shape(std::span<const std::size_t>(sizes.data(), shape.rank() + 1)));
+  float* row = y.mutable_data<float>();
+  for (std::size_t i = 0; i < numbers.elements(); ++i, row += classes) {
+    const std::int64_t id = numbers.dtype() == DType::int32
+                                ? std::int64_t{numbers.data<std::int32_t>()[i]}
+                                : numbers.data<std::int64_t>()[i];
+    if (id < 0 || static_cast<std::uint64_t>(id) >= classes)
+      fail(error_id::operator_value, "one_hot", "ids[" + std::to_string(i) + "]",
+           std::to_string(id), "0 to " + std::to_string(classes) + " - 1");
+    row[id] = 1;
+  }
+  return tape.constant(y, ids.sequences());
+}
+
+}  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE::detail {
+
+// A number in (0, 1).
+SOMA_INLINE double inner_unit(DrawSequence& draws) {
+  return (static_cast<double>(draws.word()) + 0.5) * 0x1p-32;
+}
+
+// The sum of weights that may be drawn `count` times. Error operator.value.
+SOMA_INLINE double check_weights(std::span<const float> weights, std::size_t row, std::size_t count,
+                                 bool replacement) {
+  double sum = 0;
+  std::size_t above = 0;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (!(weights[i] >= 0) || std::isinf(weights[i]))
+      fail(error_id::operator_value, "multinomial",
+           "weights[" + std::to_string(row) + ", " + std::to_string(i) + "]",
+           std::to_string(weights[i]), "finite and not below 0");
+    sum += static_cast<double>(weights[i]);
+    above += weights[i] > 0 ? 1 : 0;
+  }
+  const std::size_t needed = replacement ? (std::min)(count, std::size_t{1}) : count;
+  if (above < needed)
+    fail(error_id::operator_value, "multinomial", "row " + std::to_string(row),
+         std::to_string(above) + " weights above 0", std::to_string(needed) + " at least");
+  return sum;
+}
+
+// With replacement: the first category at which the sum of the weights exceeds a random share.
+SOMA_INLINE void draw_replaced(std::span<const float> weights, double sum, DrawSequence& draws,
+                               std::span<std::int64_t> chosen) {
+  for (std::int64_t& choice : chosen) {
+    const double share = inner_unit(draws) * sum;
+    double below = 0;
+    for (std::size_t i = 0; i < weights.size() && below <= share; ++i) {
+      if (weights[i] > 0) choice = static_cast<std::int64_t>(i);
+      below += static_cast<double>(weights[i]);
+    }
+  }
+}
+
+// Each at most once: the categories whose exponential waiting times, of rates in proportion to the
+// weights, end first. Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006.
+SOMA_INLINE void draw_once(std::span<const float> weights, DrawSequence& draws,
+                           std::span<std::int64_t> chosen) {
+  std::vector<std::pair<double, std::int64_t>> times;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const double time = -std::log(inner_unit(draws)) / static_cast<double>(weights[i]);
+    if (weights[i] > 0) times.emplace_back(time, static_cast<std::int64_t>(i));
+  }
+  std::partial_sort(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(chosen.size()),
+                    times.end());
+  for (std::size_t i = 0; i < chosen.size(); ++i) chosen[i] = times[i].second;
+}
+
+}  // namespace SOMA_NAMESPACE::detail
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE Var multinomial(Tape& tape, const Var& weights, std::size_t count, std::uint32_t stream,
+                            bool replacement) {
+  Context& context = tape.context();
+  detail::check_floating("multinomial", "weights", weights.value());
+  const Tensor plain = detail::plain(context, weights.value());
+  const Shape& shape = plain.shape();
+  if (shape.rank() == 0)
+    fail(error_id::tensor_rank, "multinomial", "weights", plain.describe(), "rank 1 or more");
+  const std::size_t columns = shape.columns(), rows = shape.rows();
+  Sequences batch = weights.sequences();
+  if (batch.defined() && !batch.place().leads())
+    fail(error_id::operator_sequences, "multinomial", "weights",
+         plain.describe() + " with its batch in dimension " +
+             std::to_string(batch.place().dimension),
+         "the rows of the batch first");
+  std::span<const std::uint64_t> keys;
+  Sequences inner;
+  if (batch.defined() && batch.rows() != 0) {
+    inner = rows == batch.rows() ? batch : batch.with_inner_rows(context, rows / batch.rows());
+    keys = inner.row_indices();
+  }
+  const Tensor y = Tensor::zeros(context, shape.with(shape.rank() - 1, count), DType::int64);
+  const float* from = plain.data<float>();
+  auto* to = y.mutable_data<std::int64_t>();
+  for (std::size_t row = 0; row < rows; ++row) {
+    const std::span<const float> own(from + row * columns, columns);
+    const std::span<std::int64_t> chosen(to + row * count, count);
+    const double sum = detail::check_weights(own, row, count, replacement);
+    DrawSequence draws({.seed = tape.options().seed,
+                        .stream = stream,
+                        .step = tape.options().step,
+                        .index = keys.empty() ? std::uint64_t{row} << 32 : keys[row]});
+    if (replacement)
+      detail::draw_replaced(own, sum, draws, chosen);
+    else
+      detail::draw_once(own, draws, chosen);
+  }
+  return tape.constant(y, batch);
+}
+
+SOMA_INLINE Var pad(Tape& tape, const Var& x, std::initializer_list<Padding> paddings,
+                    float value) {
+  if (paddings.size() > PadSetting::most)
+    fail(error_id::operator_value, "pad", "paddings", std::to_string(paddings.size()),
+         "at most " + std::to_string(PadSetting::most));
+  PadSetting setting{.value = value};
+  std::size_t i = PadSetting::most - paddings.size();
+  for (const Padding& padding : paddings) {
+    setting.before[i] = padding.before;
+    setting.behind[i++] = padding.behind;
+  }
+  return tape.apply(*tape.operators().pad, setting, {x});
+}
+
+SOMA_INLINE Var stack(Tape& tape, std::span<const Var> parts, std::size_t dimension) {
+  std::vector<Var> wide;
+  wide.reserve(parts.size());
+  for (const Var& part : parts) {
+    const Shape& shape = part.shape();
+    std::vector<std::size_t> sizes(shape.begin(), shape.end());
+    if (dimension > sizes.size())
+      fail(error_id::tensor_index, "stack", "dimension", std::to_string(dimension),
+           "at most the rank of " + part.value().describe());
+    sizes.insert(sizes.begin() + static_cast<std::ptrdiff_t>(dimension), 1);
+    Var one = reshape(tape, part, Shape(sizes));
+    if (part.sequences().defined()) {
+      BatchPlace place = part.sequences().place();
+      if (place.dimension >= dimension) ++place.dimension;
+      one = tape.with_sequences(one, part.sequences().at(place));
+    }
+    wide.push_back(one);
+  }
+  return tape.apply_all(*tape.operators().concatenate, dimension, wide)[0];
+}
+
+SOMA_INLINE Var stack(Tape& tape, std::initializer_list<Var> parts, std::size_t dimension) {
+  return stack(tape, std::span<const Var>(parts.begin(), parts.size()), dimension);
+}
+
+SOMA_INLINE Var softmax(Tape& tape, const Var& x, std::size_t dimension) {
+  if (x.shape().rank() == 0 || dimension + 1 == x.shape().rank()) return softmax(tape, x);
+  const std::size_t last = x.shape().rank() - 1;
+  return transpose(tape, softmax(tape, transpose(tape, x, dimension, last)), dimension, last);
+}
+
+SOMA_INLINE Var log_softmax(Tape& tape, const Var& x, std::size_t dimension) {
+  if (x.shape().rank() == 0 || dimension + 1 == x.shape().rank()) return log_softmax(tape, x);
+  const std::size_t last = x.shape().rank() - 1;
+  return transpose(tape, log_softmax(tape, transpose(tape, x, dimension, last)), dimension, last);
+}
+
+SOMA_INLINE Var normalise(Tape& tape, const Var& x, std::size_t dimension, float epsilon) {
+  detail::check_dimension("normalise", x.value(), dimension);
+  const DType dtype = x.value().dtype();
+  const Var wide = dtype == DType::fp32 ? x : cast(tape, x, DType::fp32);
+  const Var squares = sum(tape, square(tape, wide), std::uint32_t{1} << dimension);
+  // The limit stands before the root, whose slope at 0 is infinite.
+  const Var least = tape.constant(Tensor::full(tape.context(), Shape{1}, epsilon * epsilon));
+  const Var norms = sqrt(tape, maximum(tape, squares, least));
+  Var kept = reshape(tape, norms, x.shape().with(dimension, 1));
+  const Sequences& batch = x.sequences();
+  if (batch.defined() && batch.place().dimension != dimension)
+    kept = tape.with_sequences(kept, batch);
+  const Var y = div(tape, wide, kept);
+  return dtype == DType::fp32 ? y : cast(tape, y, dtype);
+}
+
+SOMA_INLINE Var cosine_similarity(Tape& tape, const Var& a, const Var& b, std::size_t dimension,
+                                  float epsilon) {
+  return sum(
+      tape,
+      mul(tape, normalise(tape, a, dimension, epsilon), normalise(tape, b, dimension, epsilon)),
+      std::uint32_t{1} << dimension);
+}
+
+SOMA_INLINE Var glu(Tape& tape, const Var& x, std::size_t dimension) {
+  detail::check_dimension("glu", x.value(), dimension);
+  const std::size_t size = x.shape()[dimension];
+  if (size % 2 != 0)
+    fail(error_id::tensor_shape, "glu", "x", x.value().describe(),
+         "an even size of dimension " + std::to_string(dimension));
+  return mul(tape, slice(tape, x, dimension, 0, size / 2),
+             sigmoid(tape, slice(tape, x, dimension, size / 2, size)));
+}
+
+SOMA_INLINE Var average_pool2d(Tape& tape, const Var& x, const AveragePoolSetting& setting) {
+  return tape.apply(*tape.operators().average_pool, setting, {x});
+}
+
+SOMA_INLINE Var adaptive_average_pool2d(Tape& tape, const Var& x, std::size_t height,
+                                        std::size_t width) {
+  AveragePoolSetting setting;
+  setting.out_height = height;
+  setting.out_width = width;
+  return average_pool2d(tape, x, setting);
+}
+
+SOMA_INLINE Var conv_transpose2d(Tape& tape, const Var& x, const Var& weight, const Var& bias,
+                                 const TransposedSetting& setting) {
+  const Var y = tape.apply(*tape.operators().convolution_transpose, setting, {x, weight});
+  if (!bias.defined()) return y;
+  return add(tape, y, reshape(tape, bias, Shape{bias.shape()[0], 1, 1}));
+}
+
+SOMA_INLINE Var resize(Tape& tape, const Var& x, const ResizeSetting& setting) {
+  return tape.apply(*tape.operators().resize, setting, {x});
+}
+
+SOMA_INLINE Var pixel_shuffle(Tape& tape, const Var& x, std::size_t factor) {
+  const Shape& shape = x.shape();
+  if (shape.rank() != 4 || factor == 0 || shape[1] % (factor * factor) != 0)
+    fail(error_id::tensor_shape, "pixel_shuffle", "x", x.value().describe(),
+         "[N, C, H, W] with C a multiple of " + std::to_string(factor) + " x " +
+             std::to_string(factor));
+  const std::size_t channels = shape[1] / (factor * factor), height = shape[2], width = shape[3];
+  Var y = reshape(tape, x, Shape{shape[0], channels, factor, factor, height, width});
+  y = transpose(tape, y, 2, 4);  // [N, C, H, column, row, W]
+  y = transpose(tape, y, 3, 4);  // [N, C, H, row, column, W]
+  y = transpose(tape, y, 4, 5);  // [N, C, H, row, W, column]
+  return reshape(tape, y, Shape{shape[0], channels, height * factor, width * factor});
+}
+
+}  // namespace SOMA_NAMESPACE
 // ---- soma/nn/impl/product_site.ipp
 // The functions of product_site.hpp.
 
@@ -13569,12 +14431,20 @@ SOMA_INLINE bool ProductSite::defined() const { return path_.defined(); }
 
 SOMA_INLINE std::string_view ProductSite::path() const { return path_.view(); }
 
+SOMA_INLINE LinearFormats* ProductSite::formats(const Tape& tape, const Var& x, const Var& weight,
+                                                bool convolution) const {
+  ProductFormats* known = tape.options().precision;
+  if (known == nullptr || !defined()) return nullptr;
+  return known->formats({.layer = path(),
+                         .edge = edge_,
+                         .x = x.value().dtype(),
+                         .weight = weight.value().dtype(),
+                         .convolution = convolution});
+}
+
 SOMA_INLINE Var linear_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
                           const Var& bias, const LinearSetting& setting, const Var& residual) {
-  ProductFormats* known = tape.options().precision;
-  LinearFormats* formats = nullptr;
-  if (known != nullptr && site.defined())
-    formats = known->formats({site.path(), site.edge(), x.value().dtype(), weight.value().dtype()});
+  LinearFormats* formats = site.formats(tape, x, weight, false);
   if (formats == nullptr) return linear(tape, x, weight, bias, setting, residual);
   return tape.apply(*formats->product,
                     QuantizedLinearSetting{.activation = setting.activation,
@@ -13584,6 +14454,36 @@ SOMA_INLINE Var linear_at(const ProductSite& site, Tape& tape, const Var& x, con
                                            .training = tape.options().training,
                                            .record = tape.recording()},
                     {x, weight, bias, residual});
+}
+
+SOMA_INLINE Var convolution_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
+                               const Var& bias, const ConvolutionSetting& setting) {
+  LinearFormats* formats = site.formats(tape, x, weight, true);
+  if (formats == nullptr) return conv2d(tape, x, weight, bias, setting);
+  return tape.apply(*tape.operators().quantized_convolution,
+                    QuantizedConvolutionSetting{.steps = {.steps = setting},
+                                                .formats = formats,
+                                                .step = tape.options().step,
+                                                .training = tape.options().training,
+                                                .record = tape.recording()},
+                    {x, weight, bias});
+}
+
+SOMA_INLINE Var convolution_transpose_at(const ProductSite& site, Tape& tape, const Var& x,
+                                         const Var& weight, const Var& bias,
+                                         const TransposedSetting& setting) {
+  LinearFormats* formats = site.formats(tape, x, weight, true);
+  if (formats == nullptr) return conv_transpose2d(tape, x, weight, bias, setting);
+  const Var y = tape.apply(*tape.operators().quantized_convolution,
+                           QuantizedConvolutionSetting{.steps = setting,
+                                                       .transposed = true,
+                                                       .formats = formats,
+                                                       .step = tape.options().step,
+                                                       .training = tape.options().training,
+                                                       .record = tape.recording()},
+                           {x, weight});
+  if (!bias.defined()) return y;
+  return add(tape, y, reshape(tape, bias, Shape{bias.shape()[0], 1, 1}));
 }
 
 }  // namespace SOMA_NAMESPACE::nn
@@ -13679,7 +14579,7 @@ SOMA_INLINE void fields(FieldVisitor& visitor, Conv2dOptions& options) {
 
 SOMA_INLINE Conv2d::Conv2d(const Scope& scope, std::size_t in, std::size_t out, std::size_t kernel,
                            const Conv2dOptions& options)
-    : setting(options.setting), path(scope) {
+    : setting(options.setting), site(scope, options.edge) {
   check_ranges("Conv2d", options);
   const Shape shape{out, in, kernel, kernel};
   const float bound = detail::root_of_ratio(1, fans(shape).in);  // lecun_uniform
@@ -13689,8 +14589,8 @@ SOMA_INLINE Conv2d::Conv2d(const Scope& scope, std::size_t in, std::size_t out, 
 }
 
 SOMA_INLINE Var Conv2d::operator()(Tape& tape, const Var& x) const {
-  const auto within = tape.within(path.view());
-  return conv2d(tape, x, weight, bias, setting);
+  const auto within = tape.within(site.path());
+  return convolution_at(site, tape, x, weight, bias, setting);
 }
 
 SOMA_INLINE void Conv2d::collect(Collector& collector) const {
@@ -13911,6 +14811,53 @@ SOMA_INLINE void TransformerEncoder::collect(Collector& collector) const {
 }
 
 }  // namespace SOMA_NAMESPACE::nn
+// ---- soma/autograd/impl/sequence_functions.ipp
+// The functions of sequence_functions.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE GruResult gru(Tape& tape, const Var& x, const Var& weight, const Var& bias,
+                          const Var& state, const RecurrentSetting& setting) {
+  const Var inputs[] = {x, weight, bias, state};
+  const VarOutputs outputs = tape.apply_all(*tape.operators().gru, setting, inputs);
+  return {outputs[0], outputs[1]};
+}
+
+SOMA_INLINE LstmResult lstm(Tape& tape, const Var& x, const Var& weight, const Var& bias,
+                            const Var& state, const Var& cell, const RecurrentSetting& setting) {
+  const Var inputs[] = {x, weight, bias, state, cell};
+  const VarOutputs outputs = tape.apply_all(*tape.operators().lstm, setting, inputs);
+  return {outputs[0], outputs[1], outputs[2]};
+}
+
+SOMA_INLINE Var sequence_mean(Tape& tape, const Var& x) {
+  return tape.apply(*tape.operators().sequence_pool, SequencePoolSetting{}, {x});
+}
+
+SOMA_INLINE Var sequence_max(Tape& tape, const Var& x) {
+  return tape.apply(*tape.operators().sequence_pool, SequencePoolSetting{.largest = true}, {x});
+}
+
+SOMA_INLINE Var rotary(Tape& tape, const Var& x, const RotarySetting& setting) {
+  return tape.apply(*tape.operators().rotary, setting, {x});
+}
+
+SOMA_INLINE Var cross_attention(Tape& tape, const Var& queries, const Var& keys_values,
+                                const AttentionSetting& setting, const Var& mask) {
+  const Sequences &own = queries.sequences(), &others = keys_values.sequences();
+  if (!own.defined() || !others.defined() || own.count() != others.count())
+    fail(error_id::operator_sequences, "cross_attention", "queries",
+         own.defined() && others.defined() ? std::to_string(own.count()) + " sequences"
+                                           : std::string("without sequences"),
+         "the number of sequences of keys and values");
+  const Tensor begins = Tensor::empty(tape.context(), Shape{own.count() + 1}, DType::int64);
+  auto* next = begins.mutable_data<std::int64_t>();
+  for (const std::size_t offset : own.offsets()) *next++ = static_cast<std::int64_t>(offset);
+  return tape.apply(*tape.operators().attention, setting,
+                    {keys_values, queries, mask, tape.constant(begins)});
+}
+
+}  // namespace SOMA_NAMESPACE
 // ---- soma/models/impl/bert.ipp
 // The functions of bert.hpp.
 
@@ -13941,7 +14888,8 @@ SOMA_INLINE double training_flops(const BertConfig& config, const Sequences& seq
   };
   double forward = count * 2 * width * width;
   if (config.layers != 0)
-    forward += static_cast<double>(config.layers - 1) * layer(rows, pairs) + layer(count, rows);
+    forward += static_cast<double>(config.layers - 1) * layer(rows, pairs) +
+               (config.pooling == Pooling::first ? layer(count, rows) : layer(rows, pairs));
   return 3 * forward;
 }
 
@@ -13975,16 +14923,27 @@ SOMA_INLINE Var BertModel::operator()(Tape& tape, const Var& ids, const Var& tok
 }
 
 SOMA_INLINE Var BertModel::first(Tape& tape, const Var& ids, const Var& token_types) const {
-  return encoder(tape, embed(tape, ids, token_types), first_setting());
+  return encoder(tape, embed(tape, ids, token_types),
+                 {.recompute = config.recompute, .first_rows = true});
+}
+
+SOMA_INLINE Var BertModel::pooled(Tape& tape, const Var& ids, const Var& token_types) const {
+  return pool_rows(tape, encoder(tape, embed(tape, ids, token_types), pooled_setting()));
+}
+
+SOMA_INLINE Var BertModel::pool_rows(Tape& tape, const Var& x) const {
+  if (config.pooling == Pooling::mean) return sequence_mean(tape, x);
+  if (config.pooling == Pooling::max) return sequence_max(tape, x);
+  return encoder.layers.empty() ? sequence_first(tape, x) : x;
 }
 
 SOMA_INLINE Var BertModel::run_layer(std::size_t i, Tape& tape, const Var& x) const {
-  return encoder.run_layer(i, tape, x, first_setting());
+  return encoder.run_layer(i, tape, x, pooled_setting());
 }
 
-SOMA_INLINE Var BertModel::pool(Tape& tape, const Var& first) const {
+SOMA_INLINE Var BertModel::pool(Tape& tape, const Var& vectors) const {
   const bool distilled = config.kind == BertKind::distilbert;
-  return pooler(tape, first, {.activation = distilled ? Activation::relu : Activation::tanh});
+  return pooler(tape, vectors, {.activation = distilled ? Activation::relu : Activation::tanh});
 }
 
 SOMA_INLINE void BertModel::collect(nn::Collector& collector) const {
@@ -14017,6 +14976,8 @@ SOMA_INLINE void BertModel::describe(Record& identity) const {
   identity.set("dropout", config.dropout);
   identity.set("attention_dropout", config.attention_dropout);
   if (config.kind == BertKind::distilbert) identity.set("kind", "distilbert");
+  if (config.pooling != Pooling::first)
+    identity.set("pooling", pooling_names[static_cast<std::size_t>(config.pooling)]);
 }
 
 SOMA_INLINE void BertModel::Layer::collect(nn::Collector& collector) const {
@@ -14042,8 +15003,8 @@ SOMA_INLINE void BertModel::Projections::collect(nn::Collector& collector) const
   attention.collect_projections(collector);
 }
 
-SOMA_INLINE nn::EncoderSetting BertModel::first_setting() const {
-  return {.recompute = config.recompute, .first_rows = true};
+SOMA_INLINE nn::EncoderSetting BertModel::pooled_setting() const {
+  return {.recompute = config.recompute, .first_rows = config.pooling == Pooling::first};
 }
 
 SOMA_INLINE Var BertModel::embed(Tape& tape, const Var& ids, const Var& token_types) const {
@@ -14154,8 +15115,7 @@ SOMA_INLINE Var BertClassifier::run_piece(std::size_t i, Tape& tape, const Var& 
                                           const Var& token_types) const {
   if (i == 0) return bert.embed(tape, x, token_types);
   if (i + 1 < piece_count()) return bert.run_layer(i - 1, tape, x);
-  const Var first = bert.encoder.layers.empty() ? sequence_first(tape, x) : x;
-  const Var pooled = dropout(tape, bert.pool(tape, first));
+  const Var pooled = dropout(tape, bert.pool(tape, bert.pool_rows(tape, x)));
   return classifier(
       tape, pooled.value().dtype() == DType::fp32 ? pooled : cast(tape, pooled, DType::fp32));
 }
@@ -14173,9 +15133,9 @@ SOMA_INLINE ConvNet::ConvNet(const nn::Scope& scope, const ConvNetConfig& config
       fail(error_id::operator_value, "ConvNet", "blocks", std::to_string(config.blocks.size()),
            "few enough that halving " + std::to_string(config.height) + " x " +
                std::to_string(config.width) + " leaves something");
-    convolutions.emplace_back(scope / "block" / std::to_string(i), channels, config.blocks[i],
-                              std::size_t{3},
-                              nn::Conv2dOptions{.setting = {.pad_height = 1, .pad_width = 1}});
+    convolutions.emplace_back(
+        scope / "block" / std::to_string(i), channels, config.blocks[i], std::size_t{3},
+        nn::Conv2dOptions{.setting = {.pad_height = 1, .pad_width = 1}, .edge = i == 0});
     channels = config.blocks[i];
     height /= 2;
     width /= 2;
@@ -14542,33 +15502,6 @@ SOMA_INLINE void check_labels(std::string_view task, const data::Batch& batch,
 }
 
 }  // namespace SOMA_NAMESPACE::nn
-// ---- soma/numeric/impl/draw_sequence.ipp
-// The functions of draw_sequence.hpp.
-
-namespace SOMA_NAMESPACE {
-
-SOMA_INLINE std::uint32_t DrawSequence::word() {
-  const std::uint64_t index = draw_.index++;
-  if (index / 4 != block_) {
-    block_ = index / 4;
-    words_ = random_block(draw_, block_);
-  }
-  return words_[index % 4];
-}
-
-SOMA_INLINE std::uint32_t DrawSequence::below(std::uint32_t bound) {
-  if (bound == 0) return word();
-  std::uint64_t product = std::uint64_t{word()} * bound;
-  if (static_cast<std::uint32_t>(product) < bound) {
-    const std::uint32_t uneven = (0 - bound) % bound;  // 2^32 modulo bound
-    while (static_cast<std::uint32_t>(product) < uneven) product = std::uint64_t{word()} * bound;
-  }
-  return static_cast<std::uint32_t>(product >> 32);
-}
-
-SOMA_INLINE double DrawSequence::unit() { return static_cast<double>(word()) * 0x1p-32; }
-
-}  // namespace SOMA_NAMESPACE
 // ---- soma/numeric/impl/portable_math.ipp
 // The functions of portable_math.hpp.
 
@@ -14891,6 +15824,7 @@ SOMA_INLINE std::vector<Slot> make_slots(const std::vector<Group>& groups) {
         fail(error_id::tensor_undefined, "Optimizer", soma::quoted(parameter.name),
              "a variable that is not defined", "a parameter");
       check_new(made, parameter);
+      if (parameter.var.frozen()) continue;
       made.push_back({parameter, group.weight_decay, group.rate_factor,
                       stream_id(parameter.name, "optimizer")});
     }
@@ -14955,7 +15889,8 @@ SOMA_INLINE Optimizer::Optimizer(Context& context, const std::vector<Group>& gro
                                  const StepStorage& storage)
     : context_(context), slots_(detail::make_slots(groups)), state_dtype_(storage.state) {
   if (slots_.empty())
-    fail(error_id::operator_value, "Optimizer", "parameters", "none", "at least one");
+    fail(error_id::operator_value, "Optimizer", "parameters", "none that is not frozen",
+         "at least one");
   check_random_bits("Optimizer", "weight_rounding.random_bits", storage.weight_rounding);
   check_random_bits("Optimizer", "state_rounding.random_bits", storage.state_rounding);
   for (const Rounding& rounding : {storage.weight_rounding, storage.state_rounding}) {
@@ -15894,6 +16829,11 @@ namespace detail {
 Tensor labels_like(std::string_view task, Context& context, const Var& outputs,
                    const Tensor& labels, std::size_t width, std::size_t sequences);
 
+// Binary cross entropy of logits [sequences, labels], with a weight of each label's positives; no
+// weights: all are 1.
+Var label_loss(Tape& tape, const Var& logits, const Tensor& labels, std::span<const float> weights,
+               LossReduction reduction);
+
 inline LossReduction reduction_of(const data::Batch& batch) {
   return batch.part ? LossReduction::sum : LossReduction::mean;
 }
@@ -15937,16 +16877,25 @@ class RegressionTask final : public Task {
   std::size_t outputs_;
 };
 
-// Trains a model by binary cross entropy for each label. The model is called as call_model() says
-// and returns logits [sequences, labels]. Labels of a batch: fp32 [sequences, labels], 0 or 1. The
-// model may have describe(Record&), as a task has, and pieces(). Metrics: micro_f1, macro_f1, f1_0
-// and so on.
+// Trains a model by binary cross entropy for each label, optionally with a weight of each label's
+// positives. The model is called as call_model() says and returns logits [sequences, labels].
+// Labels of a batch: fp32 [sequences, labels], 0 or 1. The model may have describe(Record&), as a
+// task has, and pieces(). Metrics: micro_f1, macro_f1, f1_0 and so on.
 template <class Model>
 class MultiLabelTask final : public Task {
  public:
-  MultiLabelTask(const Model& model, std::size_t label_count)
-      : model_(model), parameters_(nn::parameters(model)), labels_(label_count) {}
-  MultiLabelTask(const Model&&, std::size_t) = delete;  // the model outlives its task
+  // Error operator.value: the number of positive_weights is not the number of labels, or one is not
+  // finite or below 0.
+  MultiLabelTask(const Model& model, std::size_t label_count,
+                 std::vector<float> positive_weights = {})
+      : model_(model),
+        parameters_(nn::parameters(model)),
+        labels_(label_count),
+        weights_(std::move(positive_weights)) {
+    check_class_weights("MultiLabelTask", weights_, labels_);
+  }
+  MultiLabelTask(const Model&&, std::size_t,
+                 std::vector<float> = {}) = delete;  // the model outlives its task
 
   const Parameters& parameters() const override { return parameters_; }
   Forward forward(Tape& tape, const data::Batch& batch) override {
@@ -15957,8 +16906,7 @@ class MultiLabelTask final : public Task {
     const Tensor labels =
         detail::labels_like("MultiLabelTask", tape.context(), logits, labels_of(batch), labels_,
                             batch.inputs.sequences.count());
-    return {binary_cross_entropy_with_logits(tape, logits, tape.constant(labels),
-                                             detail::reduction_of(batch)),
+    return {detail::label_loss(tape, logits, labels, weights_, detail::reduction_of(batch)),
             logits.value()};
   }
   Owned<metrics::Metrics> metrics() const override {
@@ -15969,6 +16917,7 @@ class MultiLabelTask final : public Task {
     return static_cast<double>(batch.labels.elements());
   }
   void describe(Record& identity) const override {
+    describe_class_weights(identity, weights_);
     if constexpr (requires { model_.describe(identity); }) model_.describe(identity);
   }
 
@@ -15976,6 +16925,7 @@ class MultiLabelTask final : public Task {
   const Model& model_;
   Parameters parameters_;
   std::size_t labels_;
+  std::vector<float> weights_;
 };
 
 }  // namespace SOMA_NAMESPACE::nn
@@ -16387,8 +17337,9 @@ Stream& operator<<(Stream& stream, const Report& report) {
 //
 // Files: options.hpp, the options of a run; step_gradients.hpp, the interface to gradients;
 // ranks.hpp, other ranks; progress.hpp and identity.hpp, the numbers that a checkpoint stores and
-// compares; best_weights.hpp; events.hpp, the events for callbacks. The members are in
-// impl/trainer_base.ipp, impl/loop.ipp, impl/checkpoints.ipp and impl/evaluations.ipp.
+// compares; best_weights.hpp and weight_average.hpp; events.hpp, the events for callbacks. The
+// members are in impl/trainer_base.ipp, impl/loop.ipp, impl/checkpoints.ipp and
+// impl/evaluations.ipp.
 
 // ---- soma/train/best_weights.hpp
 // BestWeights: the weights with the best evaluation so far, in the store of checkpoints if there is
@@ -16452,9 +17403,9 @@ struct Progress {
 // implements several ranks.
 
 // ---- soma/nn/precision_state.hpp
-// PrecisionState: a Precision applied to a model. For each linear layer it holds the formats of the
-// operands, the amax history of delayed scales, and statistics on demand. A tape that has one
-// (TapeOptions::precision) multiplies in these formats.
+// PrecisionState: a Precision applied to a model. For each linear layer and each convolution it
+// holds the formats of the operands, the amax history of delayed scales, and statistics on demand.
+// A tape that has one (TapeOptions::precision) multiplies in these formats.
 
 // ---- soma/numeric/precision_text.hpp
 // A Precision as text, and the validation of a Precision that comes from outside.
@@ -16473,9 +17424,9 @@ struct Precision {
   // the parameters of norms, their gradients and moments stay fp32.
   Quantizer weights{}, activations{}, activation_gradients{}, weight_gradients{}, moments{};
 
-  // Operand formats of linear layers: each operand is converted as it is read; fp32: read as
-  // stored. Groups that share a scale lie along the sum. Along tokens, groups start anew at each
-  // shard.
+  // Operand formats of linear layers and convolutions: each operand is converted as it is read;
+  // fp32: read as stored. Groups that share a scale lie along the sum. Along tokens, groups start
+  // anew at each shard. Convolutions have one scale for a tensor.
   Quantizer gemm_activations{}, gemm_weights{}, gemm_gradients{};
   Accumulation accumulation{};
 
@@ -16557,7 +17508,7 @@ std::array<Precision, 12> precision_presets();
 namespace SOMA_NAMESPACE {
 
 // "fp8_e4m3fn, current 1x128 power_of_two scale": the differences from fp32, rounded to nearest,
-// without a scale.
+// without a scale. A rounding of one's own is shown by its name: fp32 by "log8".
 std::string to_string(const Quantizer& quantizer);
 
 std::string to_string(const Accumulation& accumulation);
@@ -16624,7 +17575,8 @@ class PrecisionState final : public ProductFormats {
   // The storage type of hidden states: TapeOptions::activations.
   DType activations() const;
 
-  // A layer's formats are made on first use.
+  // A layer's formats are made on first use. Error train.precision: a convolution is to read
+  // operands with scales for parts of a tensor, or to add up in another format than fp32.
   SOMA_INLINE LinearFormats* formats(const ProductPlace& place) override;
 
   const Precision& precision() const { return precision_; }
@@ -16689,6 +17641,7 @@ class PrecisionState final : public ProductFormats {
 
   void set_formats(Layer& layer, const ProductPlace& place);
   PrecisionProduct::Reason reason_of(const ProductPlace& place) const;
+  void check_convolution(std::string_view layer) const;
   void point_to_statistics(Layer& layer);
   template <class Each>
   void for_each_history(const Each& each) {
@@ -17580,6 +18533,9 @@ class Ranks {
 
   // True if several ranks write parts of the states: then each rank has a store, at the same place.
   virtual bool saves_parts() const { return false; }
+  // True for one of the ranks that have the same weights and share the optimizer's states: what is
+  // the same on these ranks goes into its part.
+  virtual bool writes_shared_states() const { return true; }
   // Tests before the first step if every rank can write parts at rank 0's place.
   virtual void check_store(CheckpointStore*) {}
   // Writes this rank's parts of the states, and removes them from the checkpoint: the first rank
@@ -17864,6 +18820,15 @@ enum class NonFinite : std::uint8_t {
   skip,  // the step changes nothing and is counted; the 25th in a row is an error all the same
 };
 
+// An exponential moving average of the weights: at step `from` (0: after the first step) it is a
+// copy of them; then, every `every` steps, average += (1 - decay) (weight - average), in fp32.
+struct AverageOptions {
+  double decay = 0.999;  // above 0 and below 1
+  std::uint64_t from = 0;
+  std::uint64_t every = 1;  // at least 1
+};
+void fields(FieldVisitor& visitor, AverageOptions& options);
+
 struct TrainerOptions {
   std::uint64_t epochs = 1;
   std::uint64_t max_steps = 0;  // 0: as many as the epochs have
@@ -17885,6 +18850,11 @@ struct TrainerOptions {
   // LossScalerOptions::fixed() is a scale that never changes. Errors as of LossScaler.
   std::optional<optim::LossScalerOptions> loss_scaling{};
   NonFinite non_finite = NonFinite::stop;
+  // Set: evaluations measure averaged weights, keep_best keeps them, and a run that was not
+  // interrupted ends with them; steps go on from the weights themselves. Running statistics of
+  // batch norms are averaged, too. Costs 4 bytes a weight on every rank, also with shard_optimizer,
+  // and a pass over weights and average.
+  std::optional<AverageOptions> average{};
 
   std::uint64_t evaluate_every = 0;  // steps; 0: after each epoch
   // The criterion for a better evaluation: "loss", or the name of one of the task's metrics
@@ -18045,6 +19015,7 @@ class ManyRanks final : public Ranks {
   // ---- checkpoints
 
   SOMA_INLINE bool saves_parts() const override;
+  SOMA_INLINE bool writes_shared_states() const override;
   SOMA_INLINE void check_store(CheckpointStore* store) override;
   // Each rank's rows of the moments. The best checkpoint has no moments.
   SOMA_INLINE void save_parts(CheckpointStore* store, std::optional<std::uint64_t> step,
@@ -18197,6 +19168,60 @@ class TapeGradients final : public StepGradients {
 };
 
 }  // namespace SOMA_NAMESPACE::train
+// ---- soma/train/weight_average.hpp
+// WeightAverage: an exponential moving average of a run's weights (TrainerOptions::average), in
+// fp32. Weights of single steps scatter around a better point, which the average is closer to
+// ("Acceleration of Stochastic Approximation by Averaging", Polyak and Juditsky 1992).
+
+namespace SOMA_NAMESPACE::train {
+
+class WeightAverage {
+ public:
+  // Not set: there is no average, and all members do nothing.
+  explicit WeightAverage(Context& context, const std::optional<AverageOptions>& options);
+  WeightAverage(const WeightAverage&) = delete;
+  WeightAverage& operator=(const WeightAverage&) = delete;
+
+  // True if update() changes the average after this step.
+  bool is_due(std::uint64_t step) const;
+  // The weights of step AverageOptions::from become the average; those of later steps join it: one
+  // pass over both, on all threads.
+  void update(const Parameters& parameters);
+  // Forgets the average, at the beginning of a run.
+  void clear();
+  bool defined() const;
+
+  // Writes the average into the parameters, rounded to nearest where they are narrower.
+  void give(const Parameters& parameters) const;
+
+  // For checkpoints, beside the states of the optimizer: "<parameter>.average". The tensors are
+  // those of the average, or, in the part of a rank that writes no rows, none of their rows.
+  void add_to(StateDict& optimizer, bool rows) const;
+  // Removes them, and continues from them. Errors state.shape, state.dtype.
+  void take_from(StateDict& optimizer, const Parameters& parameters);
+
+ private:
+  static constexpr std::string_view ending = ".average";
+
+  Context& context_;
+  std::optional<AverageOptions> options_;
+  StateDict average_{};  // by the names of parameters, fp32
+};
+
+// While it lives, parameters have their averages, where there are some.
+class AveragedWeights {
+ public:
+  AveragedWeights(Context& context, const WeightAverage& average, const Parameters& parameters);
+  AveragedWeights(const AveragedWeights&) = delete;
+  AveragedWeights& operator=(const AveragedWeights&) = delete;
+  ~AveragedWeights();
+
+ private:
+  const Parameters& parameters_;
+  StateDict kept_{};
+};
+
+}  // namespace SOMA_NAMESPACE::train
 
 namespace SOMA_NAMESPACE::train {
 
@@ -18288,7 +19313,7 @@ class TrainerBase {
   void save(const data::BatchSource& batches, const StopFlag* stop);
   void save_alone(const data::BatchSource& batches, const Error& reason) noexcept;
   void resume(data::BatchSource& batches);
-  void load(const Checkpoint& checkpoint, data::BatchSource& batches);
+  void load(Checkpoint checkpoint, data::BatchSource& batches);
 
   Context& context_;
   nn::Task& task_;
@@ -18306,6 +19331,7 @@ class TrainerBase {
   optim::LossScaler scaler_;
   Progress progress_{};
   BestWeights best_{};
+  WeightAverage average_;
   // The seconds that other ranks have to answer after a stop request.
   double patience_seconds_ = 0;
   bool precision_is_new_ = true;  // the log has not said what it does
@@ -25820,6 +26846,10 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void load_converted(const RunSource& source
     floats_from_integers<std::int64_t>(from, distance, count, out);
   } else if (source.dtype == DType::int16) {
     floats_from_integers<std::int16_t>(from, distance, count, out);
+  } else if (source.dtype == DType::uint16) {
+    floats_from_integers<std::uint16_t>(from, distance, count, out);
+  } else if (source.dtype == DType::uint32) {
+    floats_from_integers<std::uint32_t>(from, distance, count, out);
   } else {
     if (distance != 1) {
       if (source.width == 1) collect_codes<1>(from, distance, count, scratch.codes);
@@ -32567,84 +33597,82 @@ inline void detail::attention_gradient(const GradientCall& call) {
 }
 
 }  // namespace SOMA_NAMESPACE
+// ---- soma/ops/choose/cumsum.hpp
+// cumsum: sums of the elements up to each, along one dimension. They are computed in double and
+// rounded once, so that their error does not grow along a line.
+
+namespace SOMA_NAMESPACE {
+
+namespace detail {
+
+inline void cumsum_shape(const ShapeCall& call) {
+  const Tensor& x = call.inputs[0];
+  check_floating("cumsum", "x", x);
+  check_dimension("cumsum", x, call.attributes.as<DimensionSetting>().dimension);
+  call.outputs[0] = {x.shape(), x.dtype()};
+}
+
+// y[i] = the sum of x[0] .. x[i] of each line; backwards: of x[i] .. x[size - 1].
+inline void cumulative_sums(Context& context, const Along& along, bool backwards, const float* x,
+                            float* y) {
+  for_ranges(
+      context, along.outer * along.inner, along.size, [&](std::size_t begin, std::size_t end) {
+        for (std::size_t line = begin; line < end; ++line) {
+          const std::size_t first =
+              line / along.inner * along.size * along.inner + line % along.inner;
+          double sum = 0;
+          for (std::size_t i = 0; i < along.size; ++i) {
+            const std::size_t at = first + (backwards ? along.size - 1 - i : i) * along.inner;
+            sum += static_cast<double>(x[at]);
+            y[at] = static_cast<float>(sum);
+          }
+        }
+      });
+}
+
+inline void cumsum_plain(const OperatorCall& call) {
+  const std::size_t dimension = call.attributes.as<DimensionSetting>().dimension;
+  cumulative_sums(call.context, Along(call.inputs[0].shape(), dimension), false,
+                  call.inputs[0].data<float>(), call.outputs[0].mutable_data<float>());
+}
+inline void cumsum_host(const OperatorCall& call) { with_plain_tensors(call, 0, cumsum_plain); }
+
+inline void cumsum_gradient(const GradientCall& call) {
+  with_plain_tensors(call, [](const GradientCall& plain_call) {
+    const std::size_t dimension = plain_call.attributes.as<DimensionSetting>().dimension;
+    const Tensor dy = contiguous(plain_call.context, plain_call.output_gradients[0]);
+    const Tensor dx = Tensor::empty(plain_call.context, dy.shape(), DType::fp32);
+    cumulative_sums(plain_call.context, Along(dy.shape(), dimension), true, dy.data<float>(),
+                    dx.mutable_data<float>());
+    plain_call.input_gradients[0].values = dx;
+  });
+}
+
+// Sums over the rows of a batch are rows of no batch.
+inline void cumsum_batch(const BatchCall& call) {
+  if (call.batches[0].place().dimension != call.attributes.as<DimensionSetting>().dimension)
+    call.results[0] = call.batches[0];
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator cumsum{.name = "cumsum",
+                                 .batch = &detail::cumsum_batch,
+                                 .shape = &detail::cumsum_shape,
+                                 .host = &detail::cumsum_host,
+                                 .gradient = &detail::cumsum_gradient,
+                                 .wide_gradients = true,
+                                 .built_in_samples = true};
+
+}  // namespace ops
+}  // namespace SOMA_NAMESPACE
 // ---- soma/ops/choose/gather.hpp
 // gather: picks elements of x along one dimension by index:
 // y[.., i, ..] = x[.., index[.., i, ..], ..]. The index has the rank of x and, in the other
 // dimensions, at most its sizes.
 
-// ---- soma/ops/choose/elements.hpp
-// Tools of operators that choose elements without computing: elements as bytes of one width, and a
-// dimension with the sizes before and after it.
-
-namespace SOMA_NAMESPACE::detail {
-
-// A row-major tensor seen along one dimension: element (o, i, n) lies at
-// (o * size + i) * inner + n.
-struct Along {
-  std::size_t outer = 1, size = 1, inner = 1;
-
-  Along(const Shape& shape, std::size_t dimension) : size(shape[dimension]) {
-    for (std::size_t i = 0; i < dimension; ++i) outer *= shape[i];
-    for (std::size_t i = dimension + 1; i < shape.rank(); ++i) inner *= shape[i];
-  }
-};
-
-// Error tensor.index.
-inline void check_dimension(std::string_view operation, const Tensor& x, std::size_t dimension) {
-  if (dimension >= x.rank())
-    fail(error_id::tensor_index, operation, "dimension", std::to_string(dimension),
-         "below the rank of " + x.describe());
-}
-
-// Calls function(T()) with a number type of the same width as the elements.
-template <class Function>
-void with_element_width(DType dtype, const Function& function) {
-  switch (size_of(dtype)) {
-    case 1:
-      return function(std::uint8_t());
-    case 2:
-      return function(std::uint16_t());
-    case 4:
-      return function(std::uint32_t());
-    default:
-      return function(std::uint64_t());
-  }
-}
-template <class T>
-const T* codes(const Tensor& tensor) {
-  return reinterpret_cast<const T*>(tensor.raw());
-}
-template <class T>
-T* mutable_codes(const Tensor& tensor) {
-  return reinterpret_cast<T*>(tensor.mutable_raw());
-}
-
-}  // namespace SOMA_NAMESPACE::detail
-// ---- soma/ops/choose/settings.hpp
-// The settings of gather, pad and top_k.
-
-namespace SOMA_NAMESPACE {
-
-struct GatherSetting {
-  std::size_t dimension = 0;
-};
-void fields(FieldVisitor& visitor, GatherSetting& setting);
-
-struct TopKSetting {
-  std::size_t dimension = 0, k = 1;
-  bool smallest = false;
-};
-void fields(FieldVisitor& visitor, TopKSetting& setting);
-
-// The number of elements of `value` before and behind each dimension.
-struct PadSetting {
-  static constexpr std::size_t most = 4;  // dimensions that a call may pad: the last ones
-  std::size_t before[most] = {}, behind[most] = {};
-  float value = 0;
-};
-void fields(FieldVisitor& visitor, PadSetting& setting);
-
-}  // namespace SOMA_NAMESPACE
 // ---- soma/ops/rows/embedding.hpp
 // Embedding: picks rows of a table [V, C] by ids of any shape; the result is [..., C]. The gradient
 // is sparse: it has the touched rows only.
@@ -33523,7 +34551,7 @@ namespace SOMA_NAMESPACE {
 namespace detail {
 
 inline void gather_shape(const ShapeCall& call) {
-  const std::size_t dimension = call.attributes.as<GatherSetting>().dimension;
+  const std::size_t dimension = call.attributes.as<DimensionSetting>().dimension;
   const Tensor &x = call.inputs[0], &index = call.inputs[1];
   check_floating("gather", "x", x);
   check_index_type("gather", "index", index);
@@ -33546,11 +34574,11 @@ inline Tensor gather_reach(const Tensor& x, const Shape& index, std::size_t dime
 }
 
 // Error operator.value.
-inline void check_gather_index(const Tensor& index, std::size_t size) {
+inline void check_index_within(std::string_view operation, const Tensor& index, std::size_t size) {
   for (std::size_t i = 0; i < index.elements(); ++i)
     if (const std::int64_t at = index_at(index, i);
         at < 0 || static_cast<std::uint64_t>(at) >= size)
-      fail(error_id::operator_value, "gather", "index[" + std::to_string(i) + "]",
+      fail(error_id::operator_value, operation, "index[" + std::to_string(i) + "]",
            std::to_string(at), "0 to " + std::to_string(size) + " - 1");
 }
 
@@ -33572,9 +34600,9 @@ void for_gathered(Context& context, const Along& x, const Along& y, const Tensor
 }
 
 inline void gather_host(const OperatorCall& call) {
-  const std::size_t dimension = call.attributes.as<GatherSetting>().dimension;
+  const std::size_t dimension = call.attributes.as<DimensionSetting>().dimension;
   const Tensor index = contiguous(call.context, call.inputs[1]);
-  check_gather_index(index, call.inputs[0].size(dimension));
+  check_index_within("gather", index, call.inputs[0].size(dimension));
   if (index.elements() == 0) return;
   const Tensor x = contiguous(call.context, gather_reach(call.inputs[0], index.shape(), dimension));
   with_element_width(x.dtype(), [&](auto width) {
@@ -33589,7 +34617,7 @@ inline void gather_host(const OperatorCall& call) {
 // An element that was picked several times gets the sum of these gradients, in fp32, in their order
 // along the dimension.
 inline void gather_gradient(const GradientCall& call) {
-  const std::size_t dimension = call.attributes.as<GatherSetting>().dimension;
+  const std::size_t dimension = call.attributes.as<DimensionSetting>().dimension;
   const Tensor index = contiguous(call.context, call.inputs[1]);
   const Tensor dx = Tensor::zeros(call.context, call.inputs[0].shape());
   if (index.elements() != 0) {
@@ -33610,7 +34638,7 @@ inline void gather_gradient(const GradientCall& call) {
 // The elements of a whole row stay in it; elements that are chosen among rows have the batch of
 // their index.
 inline void gather_batch(const BatchCall& call) {
-  const std::size_t dimension = call.attributes.as<GatherSetting>().dimension;
+  const std::size_t dimension = call.attributes.as<DimensionSetting>().dimension;
   const Sequences& batch = call.batches[0];
   if (batch.defined() && batch.place().dimension != dimension)
     call.results[0] = batch_of_same_dimension(batch, call.inputs[0], call.outputs[0]);
@@ -33701,6 +34729,109 @@ inline constexpr Operator pad{.name = "pad",
                               .gradient = &detail::pad_gradient,
                               .wide_gradients = true,
                               .built_in_samples = true};
+
+}  // namespace ops
+}  // namespace SOMA_NAMESPACE
+// ---- soma/ops/choose/scatter_add.hpp
+// scatter_add: adds elements to those of x that an index names, along one dimension:
+// y = x, then y[.., index[.., i, ..], ..] += values[.., i, ..], in ascending order of i, in fp32.
+// The index has the rank of x; in each dimension at most the size of the values, and in all but the
+// given one at most the size of x.
+
+namespace SOMA_NAMESPACE {
+
+namespace detail {
+
+inline void scatter_add_shape(const ShapeCall& call) {
+  const std::size_t dimension = call.attributes.as<DimensionSetting>().dimension;
+  const Tensor &x = call.inputs[0], &values = call.inputs[1], &index = call.inputs[2];
+  check_floating("scatter_add", "x", x);
+  check_index_type("scatter_add", "index", index);
+  check_dimension("scatter_add", x, dimension);
+  check_rank("scatter_add", "index", index, x.rank());
+  if (values.dtype() != x.dtype() || values.rank() != x.rank())
+    fail(error_id::tensor_shape, "scatter_add", "values", values.describe(),
+         "the type and the rank of x, " + x.describe());
+  for (std::size_t d = 0; d < x.rank(); ++d)
+    if (index.size(d) > values.size(d) || (d != dimension && index.size(d) > x.size(d)))
+      fail(error_id::tensor_shape, "scatter_add", "index", index.describe(),
+           "at most the sizes of the values, " + values.describe() + ", and of x, " + x.describe() +
+               ", but for dimension " + std::to_string(dimension));
+  call.outputs[0] = {x.shape(), x.dtype()};
+}
+
+// The first elements of `values` in each dimension, as many as the index has. A view.
+inline Tensor scatter_reach(Tensor values, const Shape& index) {
+  for (std::size_t d = 0; d < values.rank(); ++d) values = values.slice(d, 0, index[d]);
+  return values;
+}
+
+inline void scatter_add_plain(const OperatorCall& call) {
+  const std::size_t dimension = call.attributes.as<DimensionSetting>().dimension;
+  const Tensor index = contiguous(call.context, call.inputs[2]);
+  const Tensor& y = call.outputs[0];
+  check_index_within("scatter_add", index, y.size(dimension));
+  copy(call.inputs[0], y);
+  if (index.elements() == 0) return;
+  const Tensor values = contiguous(call.context, scatter_reach(call.inputs[1], index.shape()));
+  const Tensor reach = gather_reach(y, index.shape(), dimension);
+  const Tensor sums = contiguous(call.context, reach);
+  float* to = sums.mutable_data<float>();
+  const float* from = values.data<float>();
+  for_gathered(call.context, Along(sums.shape(), dimension), Along(index.shape(), dimension), index,
+               [&](std::size_t at, std::size_t chosen) { to[chosen] += from[at]; });
+  if (!reach.contiguous()) copy(sums, reach);
+}
+inline void scatter_add_host(const OperatorCall& call) {
+  with_plain_tensors(call, 0, scatter_add_plain);
+}
+
+inline void scatter_add_gradient(const GradientCall& call) {
+  const std::size_t dimension = call.attributes.as<DimensionSetting>().dimension;
+  const Tensor& dy = call.output_gradients[0];
+  if (call.wanted[0]) call.input_gradients[0].values = dy;
+  if (!call.wanted[1]) return;
+  const Tensor index = contiguous(call.context, call.inputs[2]);
+  const Tensor dvalues = Tensor::zeros(call.context, call.inputs[1].shape(), dy.dtype());
+  if (index.elements() != 0) {
+    const Tensor from = contiguous(call.context, gather_reach(dy, index.shape(), dimension));
+    const Tensor chosen = Tensor::empty(call.context, index.shape(), dy.dtype());
+    with_element_width(dy.dtype(), [&](auto width) {
+      using T = decltype(width);
+      const T* all = codes<T>(from);
+      T* to = mutable_codes<T>(chosen);
+      for_gathered(call.context, Along(from.shape(), dimension), Along(index.shape(), dimension),
+                   index, [&](std::size_t at, std::size_t picked) { to[at] = all[picked]; });
+    });
+    copy(chosen, scatter_reach(dvalues, index.shape()));
+  }
+  call.input_gradients[1].values = dvalues;
+}
+
+// Sums over the rows of a batch are rows of no batch.
+inline void scatter_add_batch(const BatchCall& call) {
+  const std::size_t dimension = call.attributes.as<DimensionSetting>().dimension;
+  for (std::size_t i = 0; i < call.inputs.size() && !call.results[0].defined(); ++i) {
+    const Sequences& batch = call.batches[i];
+    if (batch.defined() && batch.place().dimension != dimension)
+      call.results[0] = batch_of_same_dimension(batch, call.inputs[i], call.outputs[0]);
+  }
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator scatter_add{.name = "scatter_add",
+                                      .min_inputs = 3,
+                                      .max_inputs = 3,
+                                      .keeps_inputs = 0b110,
+                                      .batch = &detail::scatter_add_batch,
+                                      .shape = &detail::scatter_add_shape,
+                                      .host = &detail::scatter_add_host,
+                                      .gradient = &detail::scatter_add_gradient,
+                                      .wide_gradients = true,
+                                      .built_in_samples = true};
 
 }  // namespace ops
 }  // namespace SOMA_NAMESPACE
@@ -33929,28 +35060,6 @@ inline void detail::where_gradient(const GradientCall& call) {
 // Element-wise functions with a setting: y = clamp(x, low, high), x^exponent, and leaky ReLU with
 // any slope. y has x's type; computed in fp32 (powers in double), rounded once.
 
-// ---- soma/ops/element/settings.hpp
-// The settings of element-wise operators with numbers of their own: clamp, power and leaky_relu.
-
-namespace SOMA_NAMESPACE {
-
-struct ClampSetting {
-  float low = 0, high = 0;
-};
-void fields(FieldVisitor& visitor, ClampSetting& setting);
-
-struct PowerSetting {
-  float exponent = 1;
-};
-void fields(FieldVisitor& visitor, PowerSetting& setting);
-
-struct LeakySetting {
-  float slope = 0.01f;  // below zero
-};
-void fields(FieldVisitor& visitor, LeakySetting& setting);
-
-}  // namespace SOMA_NAMESPACE
-
 namespace SOMA_NAMESPACE {
 
 namespace detail {
@@ -34160,6 +35269,8 @@ void with_integer(DType dtype, const Function& function) {
   if (dtype == DType::int16) return function(std::int16_t{});
   if (dtype == DType::int32) return function(std::int32_t{});
   if (dtype == DType::int64) return function(std::int64_t{});
+  if (dtype == DType::uint16) return function(std::uint16_t{});
+  if (dtype == DType::uint32) return function(std::uint32_t{});
   function(std::uint8_t{});
 }
 
@@ -34568,28 +35679,6 @@ inline void detail::convolution_gradient(const GradientCall& call) {
 }
 
 }  // namespace SOMA_NAMESPACE
-// ---- soma/ops/image/settings.hpp
-// The settings of average_pool and convolution_transpose.
-
-namespace SOMA_NAMESPACE {
-
-struct AveragePoolSetting {
-  std::size_t kernel_height = 2, kernel_width = 2;
-  ConvolutionSetting steps{.stride_height = 2, .stride_width = 2};
-  bool count_padding = true;  // true: averages count the zeros around the image
-  // Not 0: this number of windows, of any size, covers the image evenly; all other settings are
-  // then ignored.
-  std::size_t out_height = 0, out_width = 0;
-};
-void fields(FieldVisitor& visitor, AveragePoolSetting& setting);
-
-struct TransposedSetting {
-  ConvolutionSetting steps{};
-  std::size_t extra_height = 0, extra_width = 0;  // rows and columns behind the result's last
-};
-void fields(FieldVisitor& visitor, TransposedSetting& setting);
-
-}  // namespace SOMA_NAMESPACE
 
 namespace SOMA_NAMESPACE {
 
@@ -34973,6 +36062,1704 @@ inline void detail::max_pool_gradient(const GradientCall& call) {
           {call.inputs[0], call.outputs[1], call.output_gradients[0]})[0];
 }
 
+}  // namespace SOMA_NAMESPACE
+// ---- soma/ops/image/quantized_convolution.hpp
+// quantized_convolution: a convolution, or a transposed one, whose three products (y, dx, dW) read
+// converted operands. Composed of quantize, cast, multiply and the operators of convolutions;
+// gradients pass conversions unchanged, as in quantized_linear. An operand has one scale, by which
+// its numbers are multiplied, in fp32, before the convolution reads them. So the gradient of the
+// weight is a plain sum, and parts of a batch add up to it.
+
+// ---- soma/ops/product/quantized_linear.hpp
+// quantized_linear: a linear layer whose three products (y = x W^T, dx = dy W, dW = dy^T x) read
+// converted operands. Composed of quantize, linear and matmul; gradients pass conversions
+// unchanged ("straight through", arXiv 1308.3432).
+
+// ---- soma/ops/product/inspect.hpp
+// numeric::inspect() of tensors: the effect of a quantizer on a tensor. One element at a time, on
+// all threads: for experiments, not for the hot path.
+
+// ---- soma/ops/product/quantize.hpp
+// Quantize: numbers of a narrow format with scales, as an operand of a matrix product. All leading
+// dimensions of x are rows.
+//
+// Outputs: values (shape of x), scales (fp32, one for each scaling block: rows of scales by columns
+// of scales) and amax (fp32, [1]: the largest finite |x|). Values have the type quantized_dtype().
+// They are codes with one scale, which the product applies; or they are numbers times their scales,
+// which the product multiplies directly.
+//
+// Scaling blocks lie along a row: Granularity::row, 1 x 128 and groups of 32 are parts of a row,
+// and 128 x 128 blocks start from the first row of each shard. If the sum runs down the columns
+// (along_rows), the first three are a column, and 128 or 32 rows of a column; all start anew at
+// each shard. Without sequences, shards are the even cut of a sum over rows. Parameters belong to
+// no batch and are not cut. A shard without rows has no scaling blocks.
+//
+// Stochastic rounding draws by logical index, whatever the scaling blocks. It costs two passes over
+// the data if the scale is a whole tensor's amax, else one.
+
+// ---- soma/ops/product/quantize_grid.hpp
+// QuantizeGrid: the bounds of ops::quantize's scaling blocks, and their distribution to threads.
+
+namespace SOMA_NAMESPACE::detail {
+
+constexpr bool has_one_scale(const Scaling& scaling) {
+  return scaling.policy == ScalePolicy::none || scaling.granularity == Granularity::tensor;
+}
+
+// The division of x's rows and columns into scaling blocks.
+class QuantizeGrid {
+ public:
+  QuantizeGrid(const QuantizeSetting& setting, const Sequences& sequences, std::size_t rows,
+               std::size_t columns)
+      : shards_(sequences, rows), whole_{0, rows}, columns_(columns) {
+    const Granularity granularity = setting.quantizer.scaling.granularity;
+    const ScalingBlock along = scaling_block(granularity);
+    one_scale_ = has_one_scale(setting.quantizer.scaling);
+    const bool turned =
+        !one_scale_ && setting.along_rows && granularity != Granularity::block_128x128;
+    group_rows_ = one_scale_ ? 1 : turned ? along.columns : along.rows;
+    group_columns_ = one_scale_ ? 0 : turned ? along.rows : along.columns;
+    const bool cut = !one_scale_ && !setting.parameter &&
+                     (setting.along_rows || (group_rows_ == 128 && sequences.defined()));
+    segments_ = cut ? shards_.get() : Segments{whole_.data(), 1};
+    for (std::size_t i = 0; i < segments_.count; ++i) groups_ += groups_in(i);
+  }
+  QuantizeGrid(const QuantizeGrid&) = delete;
+  QuantizeGrid& operator=(const QuantizeGrid&) = delete;
+
+  bool one_scale() const { return one_scale_; }
+  // The size of a scaling block: 0 rows means all rows of a shard, 0 columns all columns.
+  std::size_t group_rows() const { return group_rows_; }
+  std::size_t group_columns() const { return group_columns_; }
+  // Rows and columns of scales.
+  ScaleGrid scales() const {
+    if (one_scale_) return {1, 1};
+    return {groups_, group_columns_ == 0 ? 1 : (columns_ + group_columns_ - 1) / group_columns_};
+  }
+
+  // Calls call(first row, rows, first column, columns, row of scales) for parts that consist of
+  // whole scaling blocks and lie in one shard, on all threads.
+  template <class Call>
+  void for_parts(Context& context, const Call& call) const {
+    const std::size_t width =
+        group_columns_ == 0 && !one_scale_ ? columns_ : (std::min)(columns_, part_columns);
+    if (width == 0 || groups_ == 0) return;
+    const std::size_t parts = (columns_ + width - 1) / width;
+    const std::size_t rows = whole_[1] / groups_ + 1;
+    for_ranges(context, groups_ * parts, rows * width, [&](std::size_t begin, std::size_t end) {
+      while (begin != end) {
+        const std::size_t column = begin / groups_ * width, first = begin % groups_;
+        const std::size_t last = (std::min)(groups_, first + (end - begin));
+        for_pieces(first, last, [&](std::size_t row, std::size_t count, std::size_t group) {
+          call(row, count, column, (std::min)(width, columns_ - column), group);
+        });
+        begin += last - first;
+      }
+    });
+  }
+
+ private:
+  static constexpr std::size_t part_columns = 2048;  // whole scaling blocks
+
+  std::size_t groups_in(std::size_t segment) const {
+    const std::size_t rows = segments_.bounds[segment + 1] - segments_.bounds[segment];
+    const std::size_t step = group_rows_ == 0 ? (std::max)(rows, std::size_t{1}) : group_rows_;
+    return (rows + step - 1) / step;
+  }
+
+  // Calls call(first row, rows, first group) for the part of groups first ... last - 1 in each
+  // shard.
+  template <class Call>
+  void for_pieces(std::size_t first, std::size_t last, const Call& call) const {
+    std::size_t before = 0;  // groups of the shards before
+    for (std::size_t i = 0; i < segments_.count; ++i) {
+      const std::size_t start = segments_.bounds[i], end = segments_.bounds[i + 1];
+      const std::size_t step = group_rows_ == 0 ? end - start : group_rows_;
+      const std::size_t from = (std::max)(first, before), count = groups_in(i);
+      const std::size_t to = (std::min)(last, before + count);
+      if (from < to) {
+        const std::size_t row = start + (from - before) * step;
+        call(row, (std::min)(end, start + (to - before) * step) - row, from);
+      }
+      before += count;
+    }
+  }
+
+  RowSegments shards_;
+  std::array<std::size_t, 2> whole_;
+  std::size_t columns_, group_rows_ = 0, group_columns_ = 0, groups_ = 0;
+  bool one_scale_ = false;
+  Segments segments_{};
+};
+
+}  // namespace SOMA_NAMESPACE::detail
+
+namespace SOMA_NAMESPACE {
+
+namespace detail {
+
+// The index of the type whose codes are numbers of the quantizer's format; -1 if there is no such
+// type, or if there are many scales.
+constexpr int quantized_code_dtype(const Quantizer& quantizer) {
+  const bool codes = has_one_scale(quantizer.scaling) && !quantizer.own.defined();
+  return codes ? dtype_index(quantizer.format.with(Overflow::special)) : -1;
+}
+
+}  // namespace detail
+
+// The element type of quantize's result. It is the format's own type if a tensor has one scale and
+// the type exists. Otherwise it is bf16 if bf16 holds the products of all numbers with powers of
+// two (except those below its smallest number), else fp32. It is fp32 for a rounding of one's own.
+constexpr DType quantized_dtype(const Quantizer& quantizer) {
+  const FloatFormat& format = quantizer.format;
+  if (const int index = detail::quantized_code_dtype(quantizer); index >= 0)
+    return static_cast<DType>(index);
+  if (quantizer.own.defined()) return DType::fp32;
+  const bool plain_scale = quantizer.scaling.policy == ScalePolicy::none ||
+                           quantizer.scaling.format != ScaleFormat::fp32;
+  return plain_scale && format.mantissa_bits <= 7 && format.min_spacing_exponent() >= -133
+             ? DType::bf16
+             : DType::fp32;
+}
+
+namespace detail {
+
+// Error scaling.invalid.
+inline void check_quantizer_scale(const QuantizeSetting& setting) {
+  const Scaling& scaling = validate(setting.quantizer.scaling, "quantize");
+  if (setting.quantizer.own.defined() && !has_one_scale(scaling))
+    fail(error_id::bad_scaling, "quantize", "scaling.granularity", to_string(scaling.granularity),
+         "tensor, where the rounding is one's own");
+  if (scaling.policy != ScalePolicy::delayed) return;
+  if (scaling.granularity != Granularity::tensor)
+    fail(error_id::bad_scaling, "quantize", "scaling.policy",
+         "delayed, for granules smaller than a tensor", "current, or Granularity::tensor");
+  if (!(setting.scale > 0 && setting.scale <= (std::numeric_limits<float>::max)()))
+    fail(error_id::bad_scaling, "quantize", "scale", std::to_string(setting.scale),
+         "positive and finite");
+}
+
+// Errors tensor.rank, tensor.dtype, format.impossible, rounding.random_bits, scaling.invalid.
+inline void quantize_shape(const ShapeCall& call) {
+  const auto& setting = call.attributes.as<QuantizeSetting>();
+  const Tensor& x = call.inputs[0];
+  check_min_rank("quantize", "x", x, 1);
+  check_floating("quantize", "x", x);
+  const FloatFormat& format = validate(setting.quantizer.format, "quantize");
+  if (!format.is_signed || !format.has_zero())
+    fail(error_id::impossible_format, "quantize", "format", to_string(format),
+         "a format with a sign and a zero");
+  check_random_bits("quantize", "rounding.random_bits", setting.quantizer.rounding);
+  check_quantizer_scale(setting);
+  const ScaleGrid scales =
+      QuantizeGrid(setting, call.sequences, x.shape().rows(), x.shape().columns()).scales();
+  call.outputs[0] = {x.shape(), quantized_dtype(setting.quantizer)};
+  call.outputs[1] = {Shape{scales.rows, scales.columns}, DType::fp32};
+  call.outputs[2] = {Shape{1}, DType::fp32};
+}
+
+// Draws of stochastic rounding. Error random.index_range.
+inline void set_quantize_draws(const QuantizeSetting& setting, const Sequences& sequences,
+                               std::size_t rows, std::size_t columns, MatrixTarget& y) {
+  y.rounding = setting.quantizer.rounding;
+  if (y.rounding.mode != RoundingMode::stochastic || rows == 0 || columns == 0) return;
+  y.draw = setting.draw;
+  y.draw.index = 0;
+  if (setting.parameter) {
+    static_cast<void>(parameter_index(rows - 1, columns - 1));
+    y.draw_row_stride = std::size_t{1} << 32;
+    return;
+  }
+  static_cast<void>(token_index(0, 0, columns - 1));
+  y.row_indices = draw_rows(sequences, rows);
+  if (!sequences.defined()) {
+    static_cast<void>(token_index(rows - 1, 0, 0));
+    y.draw_row_stride = std::size_t{1} << 40;
+  }
+}
+
+// y = own rounding of x / scale, times scale. Scaled values stay within the format's range, as
+// those that kernels round do.
+inline void round_by_own(const OperatorCall& call, const QuantizeGrid& grid, float scale) {
+  const Quantizer& quantizer = call.attributes.as<QuantizeSetting>().quantizer;
+  const Tensor x = plain_fp32(call.context, call.inputs[0]);
+  const std::size_t stride = x.shape().columns();
+  const float* from = x.data<float>();
+  float* to = call.outputs[0].mutable_data<float>();
+  const bool scaled = quantizer.scaling.policy != ScalePolicy::none;
+  const float inverse = 1 / scale;
+  const float largest = decode(quantizer.format, quantizer.format.max_finite_code());
+  grid.for_parts(call.context, [&](std::size_t row, std::size_t rows, std::size_t column,
+                                   std::size_t columns, std::size_t) {
+    for (std::size_t i = row; i < row + rows; ++i) {
+      const float* source = from + i * stride + column;
+      const std::span<float> values(to + i * stride + column, columns);
+      for (std::size_t j = 0; j < columns; ++j) {
+        const float value = source[j] * inverse;
+        values[j] =
+            scaled && std::isfinite(source[j]) ? std::clamp(value, -largest, largest) : value;
+      }
+      quantizer.own.function(values);
+      for (float& value : values) value *= scale;
+    }
+  });
+}
+
+// One scale for all parts.
+inline float quantize_whole(const OperatorCall& call, const QuantizeGrid& grid, QuantizeArgs args) {
+  const auto& setting = call.attributes.as<QuantizeSetting>();
+  const Scaling& scaling = setting.quantizer.scaling;
+  const bool current = scaling.policy == ScalePolicy::current;
+  AtomicMaximum amax;
+  const auto pass = [&](QuantizeArgs all, bool measures) {
+    grid.for_parts(call.context, [&](std::size_t row, std::size_t rows, std::size_t column,
+                                     std::size_t columns, std::size_t) {
+      QuantizeArgs part_args = all;
+      float largest = 0;
+      part_args.rows = rows;
+      part_args.columns = columns;
+      part_args.x = part(all.x, row, column);
+      part_args.y = part(all.y, row, column);
+      if (measures) part_args.amax = &largest;
+      call.context.kernels().quantize(part_args);
+      if (measures) amax.include(largest);
+    });
+  };
+  float& scale = *args.scales;
+  scale = scaling.policy == ScalePolicy::delayed ? setting.scale : 1.0f;
+  if (current) {
+    QuantizeArgs only_amax = args;
+    only_amax.y.data = nullptr;
+    pass(only_amax, true);
+    scale = scale_for(scaling, args.format, amax.value());
+    args.scaling.policy = ScalePolicy::delayed;
+  }
+  if (!setting.quantizer.own.defined()) {
+    pass(args, !current);
+    return amax.value();
+  }
+  if (!current) {
+    args.y.data = nullptr;
+    pass(args, true);
+  }
+  round_by_own(call, grid, scale);
+  return amax.value();
+}
+
+inline float quantize_blocks(const OperatorCall& call, const QuantizeGrid& grid,
+                             const QuantizeArgs& args) {
+  const ScaleGrid scales = grid.scales();
+  if (call.inputs[0].elements() == 0)  // rows without columns
+    std::fill_n(args.scales, scales.size(), 1.0f);
+  const Tensor all_amax = Tensor::zeros(call.context, Shape{scales.rows, scales.columns});
+  float* found = all_amax.mutable_data<float>();
+  AtomicMaximum amax;
+  grid.for_parts(call.context, [&](std::size_t row, std::size_t rows, std::size_t column,
+                                   std::size_t columns, std::size_t group) {
+    const std::size_t width = grid.group_columns() == 0 ? columns : grid.group_columns();
+    const std::size_t at = group * scales.columns + column / width;
+    QuantizeArgs part_args = args;
+    part_args.rows = rows;
+    part_args.columns = columns;
+    part_args.x = part(args.x, row, column);
+    part_args.y = part(args.y, row, column);
+    part_args.group_rows = grid.group_rows();
+    part_args.group_columns = grid.group_columns();
+    part_args.group_stride = scales.columns;
+    part_args.scales = args.scales + at;
+    part_args.amax = found + at;
+    call.context.kernels().quantize(part_args);
+    const std::size_t step = grid.group_rows() == 0 ? rows : grid.group_rows();
+    for (std::size_t g = 0; g * step < rows; ++g)
+      for (std::size_t i = 0; i * width < columns; ++i)
+        amax.include(found[at + g * scales.columns + i]);
+  });
+  return amax.value();
+}
+
+// Error train.precision: a device computes, which has no functions of the host.
+inline void refuse_own_on_device(Context& context, const OwnRounding& own) {
+  const Device* device = context.device();
+  if (own.defined() && device != nullptr && device->name() != "host")
+    fail(error_id::train_precision, "quantize", "own", soma::quoted(own.name),
+         "a rounding that the device has (" + device->name() +
+             "): roundings of one's own run on "
+             "the host only");
+}
+
+inline void quantize_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<QuantizeSetting>();
+  refuse_own_on_device(call.context, setting.quantizer.own);
+  const TensorRows x = rows_of(call.context, call.inputs[0]);
+  const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
+  const QuantizeGrid grid(setting, call.sequences, rows, columns);
+  QuantizeArgs args;
+  args.x = operand(x);
+  args.y = target(call.outputs[0]);
+  set_quantize_draws(setting, call.sequences, rows, columns, args.y);
+  args.format = setting.quantizer.format;
+  args.scaling = setting.quantizer.scaling;
+  args.codes = quantized_code_dtype(setting.quantizer) >= 0;
+  args.scales = call.outputs[1].mutable_data<float>();
+  call.outputs[2].mutable_data<float>()[0] =
+      grid.one_scale() ? quantize_whole(call, grid, args) : quantize_blocks(call, grid, args);
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator quantize{.name = "quantize",
+                                   .outputs = 3,
+                                   .batch_inputs = 1,
+                                   .shape = &detail::quantize_shape,
+                                   .host = &detail::quantize_host,
+                                   .wide_gradients = true,
+                                   .built_in_samples = true};
+
+}  // namespace ops
+}  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE {
+
+namespace detail {
+
+// The effect of ops::quantize on x.
+inline numeric::Inspection inspect_conversion(Context& context, const Tensor& x,
+                                              const Outputs& made, const QuantizeSetting& setting) {
+  const auto plain = [&](const Tensor& tensor) {
+    return plain_fp32(context, as_rows(context, tensor));
+  };
+  const Tensor before = plain(x), after = plain(made[0]), scales = made[1];
+  const Quantizer& quantizer = setting.quantizer;
+  const bool codes = quantized_code_dtype(quantizer) >= 0;
+  const bool scaled = quantizer.scaling.policy != ScalePolicy::none;
+  const ScalingBlock block =
+      scaling_block(scaled ? quantizer.scaling.granularity : Granularity::tensor);
+  const std::size_t rows = before.shape().rows(), columns = before.shape().columns();
+  const ScaleGrid grid =
+      scale_grid(scaled ? quantizer.scaling.granularity : Granularity::tensor, rows, columns);
+  // Groups along tokens start anew at shards, so rows alone do not determine the index of their
+  // scales.
+  const bool located = scales.elements() == grid.size() && !setting.along_rows;
+  const double largest = decode(quantizer.format, quantizer.format.max_finite_code());
+  const double normal = std::ldexp(1.0, quantizer.format.min_normal_exponent());
+  const auto inspect_rows = [&](numeric::Inspection& result, std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i)
+      for (std::size_t j = 0; j < columns; ++j) {
+        const std::size_t row = block.rows == 0 ? 0 : i / block.rows;
+        const std::size_t column = block.columns == 0 ? 0 : j / block.columns;
+        const float scale = located ? scales.data<float>()[row * grid.columns + column] : 1.0f;
+        const float stored = after.data<float>()[i * columns + j];
+        numeric::inspect(
+            result, before.data<float>()[i * columns + j], codes ? stored * scale : stored,
+            located ? largest * double{scale} : std::numeric_limits<double>::infinity(),
+            located ? normal * double{scale} : 0.0);
+      }
+  };
+  // A fixed number of parts, added in order: the same sums from any number of threads.
+  constexpr std::size_t parts = 32;
+  std::vector<numeric::Inspection> found(parts);
+  for_ranges(context, parts, rows * columns / parts, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t part = begin; part < end; ++part)
+      inspect_rows(found[part], rows * part / parts, rows * (part + 1) / parts);
+  });
+  numeric::Inspection result;
+  for (const numeric::Inspection& part : found) result += part;
+  return result;
+}
+
+}  // namespace detail
+
+namespace numeric {
+
+// The effect of the quantizer on a tensor of a floating type. A delayed scale is taken from the
+// tensor's own amax. Error tensor.dtype, and those of ops::quantize.
+inline Inspection inspect(Context& context, const Tensor& x, const Quantizer& quantizer) {
+  QuantizeSetting setting{.quantizer = quantizer};
+  if (setting.quantizer.scaling.policy == ScalePolicy::delayed)
+    setting.quantizer.scaling.policy = ScalePolicy::current;
+  return soma::detail::inspect_conversion(context, x, run(context, ops::quantize, setting, {x}),
+                                          setting);
+}
+
+}  // namespace numeric
+}  // namespace SOMA_NAMESPACE
+// ---- soma/ops/product/linear.hpp
+// Linear: y = dropout(activation(x W^T + b)) + residual, one matrix product with everything else
+// fused into its epilogue. x [..., K], W [N, K], b [N], residual [..., N].
+
+// ---- soma/kernels/gemm/multiply.hpp
+// How a matrix product is cut into tasks. Each writes its own tile of the result, so nothing is
+// added across threads, and no sum depends on the cut.
+
+namespace SOMA_NAMESPACE {
+
+namespace detail {
+
+// The product of some rows and columns of the result.
+inline GemmArgs part(GemmArgs args, std::size_t row, std::size_t rows, std::size_t column,
+                     std::size_t columns) {
+  args.m = rows;
+  args.n = columns;
+  args.a = part(args.a, row, 0);
+  args.b = part(args.b, 0, column);
+  args.c = part(args.c, row, column);
+  if (args.epilogue.bias != nullptr) args.epilogue.bias += column;
+  args.epilogue.pre_activation = part(args.epilogue.pre_activation, row, column);
+  args.epilogue.residual = part(args.epilogue.residual, row, column);
+  shift_draws(args.epilogue.dropout, row, column);
+  return args;
+}
+
+// The number of parts that a total has if no part is larger than `part`.
+constexpr std::size_t parts_of(std::size_t total, std::size_t part) {
+  return (total + part - 1) / part;
+}
+
+// Border `index` of `parts` nearly equal parts of `size`, at multiples of `tile`.
+inline std::size_t border(std::size_t size, std::size_t tile, std::size_t index,
+                          std::size_t parts) {
+  const std::size_t tiles = parts_of(size, tile);
+  return (std::min)(size, (tiles / parts * index + tiles % parts * index / parts) * tile);
+}
+
+}  // namespace detail
+
+// The number of parts that the rows and the columns of a result are cut into.
+struct ProductGrid {
+  std::size_t row_parts, column_parts;
+};
+
+namespace detail {
+
+// The grid of at most `width` tasks in which the largest task takes the least time. A task
+// multiplies its whole tile and packs its own rows of a and columns of b.
+inline ProductGrid product_grid(std::size_t row_tiles, std::size_t column_tiles,
+                                std::size_t tile_rows, std::size_t tile_columns,
+                                std::size_t width) {
+  // Packing an element takes about the time of 24 multiply-adds: a load (often from memory), a
+  // transposition and a store.
+  constexpr double packing = 24;
+  ProductGrid best{1, 1};
+  double best_cost = 0;
+  for (std::size_t row_parts = 1; row_parts <= (std::min)(width, row_tiles); ++row_parts) {
+    const std::size_t column_parts = (std::min)(width / row_parts, column_tiles);
+    const auto largest = [](std::size_t tiles, std::size_t parts, std::size_t tile) {
+      return static_cast<double>(parts_of(tiles, parts) * tile);
+    };
+    const double rows = largest(row_tiles, row_parts, tile_rows);
+    const double columns = largest(column_tiles, column_parts, tile_columns);
+    const double cost = rows * columns + packing * (rows + columns);
+    if (row_parts == 1 || cost < best_cost) {
+      best = {row_parts, column_parts};
+      best_cost = cost;
+    }
+  }
+  return best;
+}
+
+// A product on several workers. Each worker has its own rows, and takes rows of other workers when
+// its own are done. So no worker waits for a core that is slower for a while, and most rows stay
+// with the core that wrote them and will read the result. All of b is packed before: each worker
+// packs a part, or each worker packs all of it for itself.
+class SharedProduct {
+ public:
+  // `packing`: the packing of args.
+  SharedProduct(Context& context, const GemmArgs& args, const SharedPacking& packing,
+                std::size_t workers)
+      : context_(context),
+        args_(args),
+        packing_(packing),
+        workers_(workers),
+        row_tiles_(parts_of(args.m, packing.tile_rows)),
+        panes_((std::min)(parts_of(args.n, packing.columns),
+                          (std::max)(most_bytes / packing.bytes, std::size_t{1}))),
+        each_packs_(workers < least_together && panes_ * packing.bytes <= most_bytes_of_one &&
+                    panes_ * packing.columns >= args.n),
+        stride_(counter_bytes + packing.workspace + (each_packs_ ? panes_ * packing.bytes : 0)),
+        memory_(Storage::allocate(
+            context.heap(),
+            checked_add(each_packs_ ? 0 : panes_ * packing.bytes,
+                        checked_multiply(stride_, workers, "multiply"), "multiply"))) {}
+
+  // True if each worker gets eight tiles of rows, so that the balance is as good as with halves,
+  // and enough work to pay for two fork-joins.
+  static bool worthwhile(const GemmArgs& args, const SharedPacking& packing, std::size_t workers,
+                         double products) {
+    return packing.columns != 0 && args.m >= 8 * workers * packing.tile_rows &&
+           products >= 4e6 * static_cast<double>(workers);
+  }
+
+  void run() {
+    HeapVector<float> amax(args_.epilogue.amax != nullptr ? workers_ : 0, context_.heap());
+    const std::size_t most = panes_ * packing_.columns;
+    for (std::size_t first = 0; first < args_.n; first += most) {
+      const std::size_t panes = parts_of((std::min)(most, args_.n - first), packing_.columns);
+      if (!each_packs_)
+        in_parallel([&](std::size_t worker) {
+          for (std::size_t pane = 0; pane < panes; ++pane) pack(first, pane, worker);
+        });
+      for (std::size_t worker = 0; worker < workers_; ++worker)
+        new (memory_.data() + worker * stride_) Counter(0);
+      in_parallel([&](std::size_t worker) {
+        // Packs each pane just before it is used. A worker that comes late packs only if a pane is
+        // left.
+        std::size_t packed = each_packs_ ? 0 : panes;
+        for (std::size_t i = 0; i < workers_; ++i)
+          while (const Tiles tiles =
+                     take((worker + i) % workers_, i == 0 ? 2 : 2 * workers_, panes)) {
+            for (; packed <= tiles.pane; ++packed) pack(first, packed, worker);
+            multiply(tiles, first, worker, amax.empty() ? nullptr : &amax[worker]);
+          }
+      });
+    }
+    for (const float value : amax) *args_.epilogue.amax = (std::max)(*args_.epilogue.amax, value);
+  }
+
+ private:
+  // The most bytes of b that are packed at a time.
+  static constexpr std::size_t most_bytes = std::size_t{16} << 20;
+  // Cache lines that other cores have read are written at a quarter of the rate. So packing a part
+  // on each worker pays only with four or more workers, or if b comes from memory (AMD Zen 4: two
+  // workers take 0.82 to 0.98 of the time if each packs up to 2.5 MiB, 1.04 of the time with 9
+  // MiB).
+  static constexpr std::size_t least_together = 4;
+  static constexpr std::size_t most_bytes_of_one = std::size_t{5} << 19;
+
+  // The number of a worker's tiles that are taken so far, counted pane by pane, at the start of the
+  // worker's memory. It has two cache lines, because processors fetch lines in pairs.
+  using Counter = std::atomic<std::size_t>;
+  static constexpr std::size_t counter_bytes = 128;
+
+  template <class Task>
+  void in_parallel(const Task& task) {
+    parallel(context_, static_cast<int>(workers_),
+             [&](int worker) { task(static_cast<std::size_t>(worker)); });
+  }
+
+  // Tiles of rows in a pane.
+  struct Tiles {
+    std::size_t pane = 0, first = 0, count = 0;
+    explicit operator bool() const { return count != 0; }
+  };
+
+  // Takes one of `parts` of the tiles that the owner has left, at most the number that are packed
+  // together: half of the worker's own tiles, but less of another worker's, since the owner
+  // continues as well. Takes at least the number of tiles for which columns serve enough rows.
+  Tiles take(std::size_t owner, std::size_t parts, std::size_t panes) const {
+    const std::size_t first = border(row_tiles_, 1, owner, workers_);
+    const std::size_t tiles = border(row_tiles_, 1, owner + 1, workers_) - first;
+    const std::size_t all = panes * tiles;
+    Counter& taken = *std::launder(reinterpret_cast<Counter*>(memory_.data() + owner * stride_));
+    Tiles next;
+    std::size_t at = taken.load(std::memory_order_relaxed);
+    do {
+      if (at == all) return {};
+      next = {at / tiles, first + at % tiles,
+              (std::min)(
+                  {(std::max)(parts_of(all - at, parts), packing_.least_rows / packing_.tile_rows),
+                   packing_.rows / packing_.tile_rows, tiles - at % tiles})};
+    } while (!taken.compare_exchange_weak(at, at + next.count, std::memory_order_relaxed));
+    return next;
+  }
+
+  // The product of some rows and some columns of a pane; the columns begin `before` columns after
+  // the pane's first.
+  GemmArgs own(std::size_t row, std::size_t rows, std::size_t first, std::size_t pane,
+               std::size_t before, std::size_t columns, std::size_t worker) const {
+    GemmArgs result = part(args_, row, rows, first + pane * packing_.columns + before, columns);
+    std::byte* const workspace = memory_.data() + worker * stride_ + counter_bytes;
+    std::byte* const packed =
+        each_packs_ ? workspace + packing_.workspace : memory_.data() + workers_ * stride_;
+    result.packed_b = {reinterpret_cast<float*>(packed + pane * packing_.bytes), before,
+                       packing_.columns};
+    result.workspace = workspace;
+    return result;
+  }
+  std::size_t columns_of(std::size_t first, std::size_t pane) const {
+    return (std::min)(packing_.columns, args_.n - first - pane * packing_.columns);
+  }
+
+  void pack(std::size_t first, std::size_t pane, std::size_t worker) const {
+    const GemmKernels& gemm = context_.kernels().gemm;
+    const std::size_t columns = columns_of(first, pane);
+    std::size_t from = 0, to = columns;
+    if (!each_packs_) {
+      from = border(columns, gemm.tile_columns, worker, workers_);
+      to = border(columns, gemm.tile_columns, worker + 1, workers_);
+    }
+    if (from != to) gemm.pack_b(own(0, packing_.rows, first, pane, from, to - from, worker));
+  }
+
+  void multiply(const Tiles& tiles, std::size_t first, std::size_t worker, float* amax) const {
+    const std::size_t row = tiles.first * packing_.tile_rows, pane = tiles.pane;
+    const std::size_t rows = (std::min)(tiles.count * packing_.tile_rows, args_.m - row);
+    GemmArgs args = own(row, rows, first, pane, 0, columns_of(first, pane), worker);
+    args.epilogue.amax = amax;
+    float same_factor = 1;  // one task writes where the caller reads
+    if (args.factor != nullptr && row + first + pane != 0) args.factor = &same_factor;
+    context_.kernels().gemm.multiply(args);
+  }
+
+  Context& context_;
+  const GemmArgs& args_;
+  SharedPacking packing_;
+  std::size_t workers_;
+  std::size_t row_tiles_;
+  std::size_t panes_;   // number of panes: columns of b that are packed together
+  bool each_packs_;     // all of b, for itself
+  std::size_t stride_;  // bytes of a worker
+  Storage memory_;
+};
+
+// The product on several workers that take columns from a queue, each with `workspace` bytes.
+inline void multiply_by_columns(Context& context, GemmArgs args, std::size_t workspace,
+                                std::size_t workers) {
+  const std::size_t stride = parts_of(workspace, memory_alignment) * memory_alignment;
+  const Storage memory =
+      Storage::allocate(context.heap(), checked_multiply(stride, workers, "multiply"));
+  HeapVector<float> amax(args.epilogue.amax != nullptr ? workers : 0, context.heap());
+  ColumnQueue queue{.workers = workers};
+  args.column_queue = &queue;
+  parallel(context, static_cast<int>(workers), [&](int task) {
+    const auto worker = static_cast<std::size_t>(task);
+    GemmArgs own = args;
+    own.workspace = memory.data() + worker * stride;
+    float same_factor = 1;  // one worker writes where the caller reads
+    if (args.factor != nullptr && worker != 0) own.factor = &same_factor;
+    if (args.epilogue.amax != nullptr) own.epilogue.amax = &amax[worker];
+    context.kernels().gemm.multiply(own);
+  });
+  for (const float value : amax) *args.epilogue.amax = (std::max)(*args.epilogue.amax, value);
+}
+
+}  // namespace detail
+
+// Runs a product over the context's executor; args.workspace is not read.
+inline void multiply(Context& context, GemmArgs args) {
+  if (args.m == 0 || args.n == 0) return;
+  const GemmKernels& gemm = context.kernels().gemm;
+  args.bf16_products = context.bf16().products;
+  args.fp32_products = context.fp32_products();
+  const std::size_t tile_rows = gemm.tile_rows(args), tile_columns = gemm.tile_columns;
+  const std::size_t row_tiles = detail::parts_of(args.m, tile_rows);
+  const std::size_t column_tiles = detail::parts_of(args.n, tile_columns);
+  // Below about a hundred thousand multiply-adds a second thread costs more than it saves.
+  constexpr double worth_a_task = 1e5;
+  const double products = static_cast<double>(args.m) * static_cast<double>(args.n) *
+                          static_cast<double>((std::max)(args.k, std::size_t{1}));
+  const auto most = static_cast<std::size_t>((std::min)(products / worth_a_task + 1, 1e6));
+  const std::size_t width = (std::min)(
+      most, most == 1 ? std::size_t{1} : static_cast<std::size_t>(context.executor().width));
+  if (width > 1) {
+    if (const std::size_t workspace = gemm.queue_workspace(args); workspace != 0)
+      return detail::multiply_by_columns(context, args, workspace, width);
+    const SharedPacking packing = gemm.shared_packing(args);
+    if (detail::SharedProduct::worthwhile(args, packing, width, products))
+      return detail::SharedProduct(context, args, packing, width).run();
+  }
+  const ProductGrid grid =
+      detail::product_grid(row_tiles, column_tiles, tile_rows, tile_columns, width);
+  const std::size_t row_parts = grid.row_parts, column_parts = grid.column_parts;
+  const std::size_t tasks = row_parts * column_parts;
+
+  GemmArgs largest = args;
+  largest.m = (std::min)(detail::parts_of(row_tiles, row_parts) * tile_rows, args.m);
+  largest.n = (std::min)(detail::parts_of(column_tiles, column_parts) * tile_columns, args.n);
+  const std::size_t workspace =
+      detail::parts_of(gemm.workspace_bytes(largest), memory_alignment) * memory_alignment;
+  const Storage memory =
+      Storage::allocate(context.heap(), checked_multiply(workspace, tasks, "multiply"));
+  HeapVector<float> amax(args.epilogue.amax != nullptr ? tasks : 0, context.heap());
+  parallel(context, static_cast<int>(tasks), [&](int task) {
+    const auto index = static_cast<std::size_t>(task);
+    const std::size_t i = index / column_parts, j = index % column_parts;
+    const std::size_t row = detail::border(args.m, tile_rows, i, row_parts);
+    const std::size_t column = detail::border(args.n, tile_columns, j, column_parts);
+    GemmArgs own =
+        detail::part(args, row, detail::border(args.m, tile_rows, i + 1, row_parts) - row, column,
+                     detail::border(args.n, tile_columns, j + 1, column_parts) - column);
+    own.workspace = memory.data() + index * workspace;
+    float same_factor = 1;  // one task writes where the caller reads
+    if (args.factor != nullptr && index != 0) own.factor = &same_factor;
+    if (args.epilogue.amax != nullptr) own.epilogue.amax = &amax[index];
+    gemm.multiply(own);
+  });
+  for (const float value : amax) *args.epilogue.amax = (std::max)(*args.epilogue.amax, value);
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/ops/product/matmul.hpp
+// Matrix products. Leading dimensions of a are rows: [..., K] times [K, N] is [..., N]. Two tensors
+// of the same rank above 2 are stacks of matrices. Sums of 8-bit integers are exact
+// (integer_product.hpp).
+
+// ---- soma/ops/product/integer_product.hpp
+// Products of 8-bit integers. Their sums are exact, and the result is rounded once. fp32 adds
+// integers exactly while all sums of magnitudes stay below 2^24, whatever the order and the
+// instructions. So the products of kernels/gemm/ run for that many steps of k at a time, and longer
+// sums continue in 64 bits.
+
+namespace SOMA_NAMESPACE::detail {
+
+inline bool has_8bit_integers(const Tensor& tensor) {
+  const DType dtype = tensor.dtype();
+  return dtype == DType::int8 || dtype == DType::uint8 || dtype == DType::boolean;
+}
+
+// The number of products of such operands that fp32 adds exactly. A 64th is kept in reserve for
+// tiles, which may add the parts of a number that is not exact in bf16: the magnitudes of the parts
+// can exceed the number's by 2^-7.
+inline std::size_t exact_products(const MatrixOperand& a, const MatrixOperand& b) {
+  const auto largest = [](const MatrixOperand& operand) {
+    const std::int64_t low = operand.dtype == DType::int8 ? -128 : 0, zero = operand.zero_point;
+    return static_cast<std::size_t>((std::max)(std::abs(low - zero), std::abs(low + 255 - zero)));
+  };
+  const std::size_t of_a = largest(a), of_b = largest(b);
+  constexpr std::size_t most = (std::size_t{1} << 24) / 64 * 63;
+  const std::size_t steps = of_a > most ? 0 : most / of_a / of_b;
+  if (steps == 0)
+    fail(error_id::operator_value, "matmul", "zero_point",
+         std::to_string(a.zero_point) + " and " + std::to_string(b.zero_point),
+         "zero points with products below 2^24");
+  return steps;
+}
+
+// Rounds to fp32 and sets the last bit if the number lies between two: a second rounding, to a type
+// with at most 22 digits, then equals one rounding of the number.
+inline float rounded_to_odd(double value) {
+  const auto nearest = static_cast<float>(value);
+  if (static_cast<double>(nearest) == value) return nearest;
+  auto bits = std::bit_cast<std::uint32_t>(nearest);
+  if (std::abs(static_cast<double>(nearest)) > std::abs(value)) --bits;
+  return std::bit_cast<float>(bits | 1);
+}
+
+template <class Integer>
+Integer checked_sum(std::int64_t sum) {
+  if (sum < (std::numeric_limits<Integer>::min)() || sum > (std::numeric_limits<Integer>::max)())
+    fail(error_id::operator_value, "matmul", "result", std::to_string(sum),
+         "a number of the output's type (output int64 or fp32 holds it)");
+  return static_cast<Integer>(sum);
+}
+
+// Stores the elements of c: the exact sums sum(i), times `factor`.
+template <class Sum>
+void store_integer_sums(Context& context, std::size_t count, const Sum& sum, double factor,
+                        const MatrixTarget& c) {
+  for_ranges(context, count, 4, [&](std::size_t begin, std::size_t end) {
+    const auto write = [&]<class T>(T* out, const auto& value) {
+      for (std::size_t i = begin; i < end; ++i) out[i] = value(i);
+    };
+    const auto scaled = [&](std::size_t i) { return static_cast<double>(sum(i)) * factor; };
+    if (c.dtype == DType::int32)
+      write(static_cast<std::int32_t*>(c.data),
+            [&](std::size_t i) { return checked_sum<std::int32_t>(sum(i)); });
+    else if (c.dtype == DType::int64)
+      write(static_cast<std::int64_t*>(c.data), sum);
+    else if (c.dtype == DType::fp32)
+      write(static_cast<float*>(c.data),
+            [&](std::size_t i) { return static_cast<float>(scaled(i)); });
+    else
+      for (std::size_t at = begin; at < end;) {
+        float chunk[256];
+        const std::size_t taken = (std::min)(std::size(chunk), end - at);
+        for (std::size_t i = 0; i < taken; ++i) chunk[i] = rounded_to_odd(scaled(at + i));
+        context.kernels().element.unary({.function = Unary::copy,
+                                         .rows = 1,
+                                         .columns = taken,
+                                         .x = {.data = chunk},
+                                         .y = part(c, 0, at)});
+        at += taken;
+      }
+  });
+}
+
+// c = a b with exact sums, times the scales in double. c has no gaps, and may have an integer type.
+// Errors operator.value: a sum beyond an int32 c, or zero points far outside of their type.
+inline void multiply_integers(Context& context, GemmArgs args) {
+  double factor = static_cast<double>(args.a.scale) * static_cast<double>(args.b.scale);
+  if (args.factor != nullptr) {
+    *args.factor = static_cast<float>(factor);
+    factor = 1;
+  }
+  args.factor = nullptr;
+  args.a.scale = args.b.scale = 1;
+  const std::size_t steps = exact_products(args.a, args.b);
+  if (args.k <= steps && factor == 1 && is_floating(args.c.dtype)) return multiply(context, args);
+  args.segments = {};
+  args.stream_c = false;
+  const MatrixTarget c = args.c;
+  const std::size_t count = args.m * args.n;
+  const Tensor product = Tensor::empty(context, Shape{args.m, args.n});
+  args.c = target(product);
+  const float* some = product.data<float>();
+  if (args.k <= steps) {
+    multiply(context, args);
+    const auto sum = [some](std::size_t i) { return static_cast<std::int64_t>(some[i]); };
+    return store_integer_sums(context, count, sum, factor, c);
+  }
+  HeapVector<std::int64_t> sums(count, context.heap());
+  std::fill(sums.begin(), sums.end(), 0);
+  const GemmArgs all = args;
+  for (std::size_t first = 0; first < all.k; first += steps) {
+    args.k = (std::min)(steps, all.k - first);
+    args.a = part(all.a, 0, first);
+    args.b = part(all.b, first, 0);
+    multiply(context, args);
+    for_ranges(context, count, 1, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) sums[i] += static_cast<std::int64_t>(some[i]);
+    });
+  }
+  store_integer_sums(
+      context, count, [&sums](std::size_t i) { return sums[i]; }, factor, c);
+}
+
+// Checks a product whose result has an integer type. Errors operator.value.
+inline void check_integer_output(std::span<const Tensor> inputs, const MatmulSetting& setting) {
+  const auto refuse = [](const std::string& given, std::string_view wanted) {
+    fail(error_id::operator_value, "matmul", "output", given, wanted);
+  };
+  const std::string type(to_string(*setting.output));
+  if (*setting.output != DType::int32 && *setting.output != DType::int64)
+    refuse(type, "a floating type, int32 or int64");
+  if (!has_8bit_integers(inputs[0]) || !has_8bit_integers(inputs[1]))
+    refuse(type + " of " + inputs[0].describe() + " and " + inputs[1].describe(),
+           "a floating type, or operands that are 8-bit integers");
+  if (setting.a.scale != 1 || setting.b.scale != 1 || setting.factor != nullptr ||
+      !setting.accumulation.plain())
+    refuse(type, "a floating type, or a product without scales and with the usual accumulation");
+}
+
+}  // namespace SOMA_NAMESPACE::detail
+
+namespace SOMA_NAMESPACE {
+
+namespace detail {
+
+struct MatmulSizes {
+  std::size_t batch = 1, m = 0, n = 0, k = 0;
+  Shape shape;
+};
+
+inline MatmulSizes matmul_sizes(std::span<const Tensor> inputs, const MatmulSetting& setting) {
+  const Tensor &a = inputs[0], &b = inputs[1];
+  check_min_rank("matmul", "a", a, 2);
+  check_min_rank("matmul", "b", b, 2);
+  const std::size_t rank = b.rank();
+  MatmulSizes sizes;
+  if (rank > 2) {
+    bool stacks = a.rank() == rank;
+    for (std::size_t i = 0; stacks && i + 2 < rank; ++i) {
+      stacks = a.size(i) == b.size(i);
+      sizes.batch *= a.size(i);
+    }
+    if (!stacks)
+      fail(error_id::tensor_shape, "matmul", "b", b.describe(),
+           "one matrix, or the number of matrices of a, " + a.describe());
+  }
+  const std::size_t rows = rank > 2 ? a.size(a.rank() - 2) : a.shape().rows();
+  const std::size_t columns = a.shape().columns();
+  sizes.m = setting.transpose_a ? columns : rows;
+  sizes.k = setting.transpose_a ? rows : columns;
+  sizes.n = setting.transpose_b ? b.size(rank - 2) : b.size(rank - 1);
+  const std::size_t inner = setting.transpose_b ? b.size(rank - 1) : b.size(rank - 2);
+  if (inner != sizes.k)
+    fail(error_id::tensor_shape, "matmul", "b", b.describe(),
+         "inner size " + std::to_string(sizes.k) + ", that of a, " + a.describe());
+  if (rank > 2)
+    sizes.shape = a.shape().with(rank - 2, sizes.m).with(rank - 1, sizes.n);
+  else if (setting.transpose_a)
+    sizes.shape = Shape{sizes.m, sizes.n};
+  else
+    sizes.shape = a.shape().with(a.rank() - 1, sizes.n);
+  return sizes;
+}
+
+inline void matmul_shape(const ShapeCall& call) {
+  const auto& setting = call.attributes.as<MatmulSetting>();
+  check_accumulation("matmul", setting.accumulation);
+  const DType a = call.inputs[0].dtype();
+  const DType dtype = setting.output.value_or(is_floating(a) ? a : DType::fp32);
+  if (!is_floating(dtype)) check_integer_output(call.inputs, setting);
+  call.outputs[0] = {matmul_sizes(call.inputs, setting).shape, dtype};
+}
+
+inline double matmul_operations(const OperatorCall& call) {
+  const MatmulSizes sizes = matmul_sizes(call.inputs, call.attributes.as<MatmulSetting>());
+  return 2.0 * static_cast<double>(call.outputs[0].elements()) * static_cast<double>(sizes.k);
+}
+
+inline void matmul_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<MatmulSetting>();
+  const MatmulSizes sizes = matmul_sizes(call.inputs, setting);
+  const bool stacks = call.inputs[1].rank() > 2;
+  const auto rows = [&](const Tensor& tensor) {
+    return rows_of(call.context, stacks ? contiguous(call.context, tensor) : tensor);
+  };
+  const TensorRows a = rows(call.inputs[0]), b = rows(call.inputs[1]);
+  const RowSegments segments(setting.over_rows ? call.sequences : Sequences(), sizes.k);
+  GemmArgs args{.m = sizes.m, .n = sizes.n, .k = sizes.k};
+  args.a = operand(a);
+  args.b = operand(b);
+  args.c = target(call.outputs[0]);
+  const std::size_t a_step = sizes.m * sizes.k * size_of(a.dtype());
+  const std::size_t b_step = sizes.k * sizes.n * size_of(b.dtype());
+  const std::size_t c_step = sizes.m * sizes.n * size_of(call.outputs[0].dtype());
+  args.a.scale = setting.a.scale;
+  args.a.zero_point = setting.a.zero_point;
+  args.b.scale = setting.b.scale;
+  args.b.zero_point = setting.b.zero_point;
+  if (setting.transpose_a) args.a = transposed(args.a);
+  if (setting.transpose_b) args.b = transposed(args.b);
+  if (setting.over_rows) {
+    // The gradient of a weight is read once all gradients are complete. One that fits in the
+    // second-level cache may still be there then.
+    constexpr std::size_t cached_bytes = std::size_t{2} << 20;
+    args.segments = segments.get();
+    args.stream_c = c_step > cached_bytes;
+  }
+  args.accumulation = setting.accumulation;
+  args.factor = setting.factor;
+  const bool integers = has_8bit_integers(a.tensor()) && has_8bit_integers(b.tensor()) &&
+                        setting.accumulation.plain();
+  for (std::size_t i = 0; i < sizes.batch; ++i) {
+    if (integers)
+      multiply_integers(call.context, args);
+    else
+      multiply(call.context, args);
+    args.a.data = static_cast<const std::byte*>(args.a.data) + a_step;
+    args.b.data = static_cast<const std::byte*>(args.b.data) + b_step;
+    args.c.data = static_cast<std::byte*>(args.c.data) + c_step;
+  }
+}
+
+// The rows of the result are those of a, its columns those of b. A batch that the product sums over
+// is gone.
+inline void matmul_batch(const BatchCall& call) {
+  const auto& setting = call.attributes.as<MatmulSetting>();
+  const std::size_t rank = call.outputs[0].rank(), first = call.first();
+  const Sequences& batch = call.batches[first];
+  const bool turned = first == 0 ? setting.transpose_a : setting.transpose_b;
+  const std::size_t own_rank = call.inputs[first].rank();
+  BatchPlace place = batch.place();
+  const bool last = place.dimension + 1 == own_rank;
+  const bool in_stack = call.inputs[1].rank() > 2 && place.dimension + 2 < own_rank;
+  if (!in_stack) {
+    const bool gone = first == 0 ? last != turned : last == turned;
+    if (gone) return;
+    if (first == 1) place.dimension = rank - 1;
+    if (first == 0 && turned) place.dimension = rank - 2;
+  }
+  call.results[0] = batch.at(place);
+}
+
+inline void matmul_gradient(const GradientCall& call);
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator matmul{.name = "matmul",
+                                 .min_inputs = 2,
+                                 .max_inputs = 2,
+                                 .keeps_inputs = 3,
+                                 .wants_batches = true,
+                                 .batch = &detail::matmul_batch,
+                                 .shape = &detail::matmul_shape,
+                                 .host = &detail::matmul_host,
+                                 .gradient = &detail::matmul_gradient,
+                                 .wide_gradients = true,
+                                 .built_in_samples = true,
+                                 .operations = &detail::matmul_operations};
+
+}  // namespace ops
+
+// y = op(a) op(b): da = dy op(b)^T and db = op(a)^T dy, each transposed as its operand was, and
+// times its operand's scale. Sums over the rows of a follow the batch in them; so do sums over a
+// batch in the columns of op(a)^T or of b.
+inline void detail::matmul_gradient(const GradientCall& call) {
+  const auto& setting = call.attributes.as<MatmulSetting>();
+  const bool ta = setting.transpose_a, tb = setting.transpose_b, stacks = call.inputs[1].rank() > 2;
+  const auto in_order = [&](const Tensor& tensor, const Sequences& batch) {
+    return stacks ? tensor : rows_in_batch_order(call.context, tensor, batch);
+  };
+  const auto give = [&](std::size_t input, const Tensor& x, const Tensor& z, MatmulSetting how,
+                        const Sequences& batch) {
+    how.output = call.sum_type(input);
+    how.accumulation = setting.accumulation;
+    call.input_gradients[input].values =
+        run(call.context, ops::matmul, how, {x, z}, batch)[0].reshape(call.inputs[input].shape());
+  };
+  // The batch of input i, if it lies in that dimension, or in a dimension before the last.
+  const auto batch_of = [&](std::size_t i, bool in_last) {
+    if (stacks || call.batches.empty() || !call.batches[i].defined()) return Sequences();
+    const BatchPlace& place = call.batches[i].place();
+    const bool last = place.dimension + 1 == call.inputs[i].rank();
+    const bool one_run = !in_last || place.outer == 1;
+    return last == in_last && one_run ? call.batches[i] : Sequences();
+  };
+  const Tensor b = call.inputs[1];
+  const Quantization scaled_a{.scale = setting.a.scale}, scaled_b{.scale = setting.b.scale};
+  if (call.wanted[0]) {
+    const Tensor dy = in_order(call.output_gradients[0], {});
+    const Sequences batch = batch_of(1, !tb);
+    const bool over = batch.defined() && (!tb || batch.place().outer == 1);
+    if (!ta)
+      give(0, dy, b, {.transpose_b = !tb, .over_rows = over, .a = scaled_a, .b = setting.b}, batch);
+    else
+      give(0, b, dy,
+           {.transpose_a = tb,
+            .transpose_b = true,
+            .over_rows = over,
+            .a = setting.b,
+            .b = scaled_a},
+           batch);
+  }
+  if (!call.wanted[1]) return;
+  const Sequences batch = batch_of(0, ta);
+  const Sequences rows = ta ? Sequences() : batch;
+  const Tensor a = in_order(call.inputs[0], rows), dy = in_order(call.output_gradients[0], rows);
+  const bool over_rows = !stacks && (!ta || batch.defined());
+  if (!tb)
+    give(1, a, dy, {.transpose_a = !ta, .over_rows = over_rows, .a = setting.a, .b = scaled_b},
+         batch);
+  else
+    give(1, dy, a,
+         {.transpose_a = true,
+          .transpose_b = ta,
+          .over_rows = over_rows,
+          .a = scaled_b,
+          .b = setting.a},
+         batch);
+}
+
+}  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE {
+
+namespace detail {
+
+// Inputs x, weight, bias, residual; the last two are optional.
+inline void linear_shape(const ShapeCall& call) {
+  const auto& setting = call.attributes.as<LinearSetting>();
+  const Tensor &x = call.inputs[0], &weight = call.inputs[1];
+  check_min_rank("linear", "x", x, 1);
+  check_floating("linear", "x", x);
+  check_rank("linear", "weight", weight, 2);
+  if (x.shape().columns() != weight.size(1))
+    fail(error_id::tensor_shape, "linear", "x", x.describe(),
+         "[..., " + std::to_string(weight.size(1)) + "] for the weight, " + weight.describe());
+  const Shape shape = x.shape().with(x.rank() - 1, weight.size(0));
+  if (call.inputs.size() > 2 && call.inputs[2].defined())
+    check_shape("linear", "bias", call.inputs[2], Shape{weight.size(0)});
+  if (call.inputs.size() > 3 && call.inputs[3].defined())
+    check_shape("linear", "residual", call.inputs[3], shape);
+  check_accumulation("linear", setting.accumulation);
+  const DType dtype = setting.output.value_or(x.dtype());
+  check_output("linear", dtype);
+  call.outputs[0] = {shape, dtype};
+  // The input of the activation, for its gradient.
+  call.outputs[1] = {setting.activation == Activation::none ? Shape{0} : shape, dtype};
+}
+
+inline void linear_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<LinearSetting>();
+  Context& context = call.context;
+  const TensorRows x = rows_of(context, call.inputs[0]);
+  const TensorRows weight = rows_of(context, call.inputs[1]);
+  const Tensor bias = call.inputs.size() > 2 ? plain_fp32(context, call.inputs[2]) : Tensor();
+  const TensorRows residual = rows_of(context, input_or_none(call.inputs, 3));
+  const Tensor& y = call.outputs[0];
+  GemmArgs args{.m = x.shape().rows(), .n = weight.rows(), .k = weight.columns()};
+  args.a = operand(x);
+  args.b = transposed(operand(weight));
+  args.a.scale = setting.x_scale;
+  args.b.scale = setting.weight_scale;
+  args.c = target(y);
+  args.accumulation = setting.accumulation;
+  args.epilogue.bias = floats(bias);
+  args.epilogue.activation = setting.activation;
+  args.epilogue.dropout = dropout_args(setting.dropout, call.sequences, args.m, args.n);
+  if (residual.defined()) args.epilogue.residual = operand(residual);
+  if (setting.activation != Activation::none)
+    args.epilogue.pre_activation = target(call.outputs[1]);
+  multiply(context, args);
+}
+
+inline double linear_operations(const OperatorCall& call) {
+  return 2.0 * static_cast<double>(call.outputs[0].elements()) *
+         static_cast<double>(call.inputs[1].size(1));
+}
+
+inline Tensor activation_gradient(Context& context, Activation activation, const Tensor& x,
+                                  const Tensor& dy) {
+  if (activation == Activation::none) return dy;
+  return run(context, unary_backward_of(unary_of(activation)), {}, {x, dy})[0];
+}
+
+// The gradient of the matrix product's result, from the gradient of the layer's result.
+inline Tensor product_gradient(const GradientCall& call, Activation activation,
+                               const DropoutSetting& dropout) {
+  Tensor d = call.output_gradients[0];
+  if (dropout.probability > 0) d = run(call.context, ops::dropout, dropout, {d}, call.sequences)[0];
+  return activation_gradient(call.context, activation, call.outputs[1], d);
+}
+
+inline bool is_wanted(const GradientCall& call, std::size_t input) {
+  return input < call.inputs.size() && call.wanted[input];
+}
+
+// The gradients of bias and residual, from the gradient of the product's result, as rows.
+inline void addend_gradients(const GradientCall& call, const Tensor& rows) {
+  if (is_wanted(call, 2))
+    call.input_gradients[2].values =
+        sum_to(call.context, rows, call.inputs[2].shape(), call.sequences);
+  if (is_wanted(call, 3)) call.input_gradients[3].values = call.output_gradients[0];
+}
+
+inline void linear_gradient(const GradientCall& call) {
+  const auto& setting = call.attributes.as<LinearSetting>();
+  Context& context = call.context;
+  const Tensor d = product_gradient(call, setting.activation, setting.dropout);
+  const Tensor rows = as_rows(context, d);
+  if (is_wanted(call, 0))
+    call.input_gradients[0].values = run(context, ops::matmul,
+                                         MatmulSetting{.a = {.scale = setting.x_scale},
+                                                       .b = {.scale = setting.weight_scale},
+                                                       .output = call.sum_type(0),
+                                                       .accumulation = setting.accumulation},
+                                         {rows, call.inputs[1]}, call.sequences)[0]
+                                         .reshape(call.inputs[0].shape());
+  if (is_wanted(call, 1))
+    call.input_gradients[1].values =
+        run(context, ops::matmul,
+            MatmulSetting{.transpose_a = true,
+                          .over_rows = true,
+                          .a = {.scale = setting.weight_scale},
+                          .b = {.scale = setting.x_scale},
+                          .output = call.sum_type(1),
+                          .accumulation = setting.accumulation},
+            {rows, as_rows(context, call.inputs[0])}, call.sequences)[0];
+  addend_gradients(call, rows);
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator linear{.name = "linear",
+                                 .min_inputs = 2,
+                                 .max_inputs = 4,
+                                 .outputs = 2,
+                                 .keeps_inputs = 3,
+                                 .keeps_outputs = 2,
+                                 .batch_inputs = 1 | 8,
+                                 .shape = &detail::linear_shape,
+                                 .host = &detail::linear_host,
+                                 .gradient = &detail::linear_gradient,
+                                 .wide_gradients = true,
+                                 .built_in_samples = true,
+                                 .operations = &detail::linear_operations};
+
+}  // namespace ops
+}  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE {
+
+namespace detail {
+
+// An operand in the form that a product reads: stored numbers, which stand for `scale` times
+// themselves.
+struct ConvertedOperand {
+  Tensor values;
+  float scale = 1;
+  float amax = 0;  // for operands with delayed scales
+};
+
+// True if sums in the two directions need different conversions.
+constexpr bool has_direction(const Quantizer& quantizer) {
+  return quantizer.scaling.policy != ScalePolicy::none &&
+         quantizer.scaling.granularity != Granularity::tensor &&
+         quantizer.scaling.granularity != Granularity::block_128x128;
+}
+
+constexpr bool leaves_alone(const Quantizer& quantizer, DType stored) {
+  if (quantizer.own.defined()) return false;
+  return quantizer.format == formats::fp32 ||
+         (quantizer.format == format_of(stored) && quantizer.scaling.policy == ScalePolicy::none);
+}
+
+// True if a cast gives the same result, for which devices have a program.
+constexpr bool is_cast(const Quantizer& quantizer) {
+  return quantizer.scaling.policy == ScalePolicy::none && !quantizer.own.defined() &&
+         quantizer.rounding == Rounding::nearest_even && dtype_index(quantizer.format) >= 0;
+}
+
+// The same as ops::quantize, but without amax, which is for scales only.
+inline Outputs cast_operand(Context& context, const Quantizer& quantizer, const Tensor& x) {
+  const CastSetting setting{.dtype = find_dtype(quantizer.format)};
+  return {run(context, ops::cast, setting, {x})[0], Tensor::full(context, Shape{1, 1}, 1.0f)};
+}
+
+struct OperandUse {
+  bool along_rows = false, parameter = false, training = false, record = false;
+  std::uint32_t step = 0;
+};
+
+inline float largest_magnitude(Context& context, const Tensor& x) {
+  const TensorRows all = rows_of(context, x);
+  const std::size_t rows = all.shape().rows(), columns = all.shape().columns();
+  AtomicMaximum amax;
+  for_ranges(context, rows, columns, [&](std::size_t begin, std::size_t end) {
+    float largest = 0;
+    context.kernels().quantize({.rows = end - begin,
+                                .columns = columns,
+                                .x = part(operand(all), begin, 0),
+                                .amax = &largest});
+    amax.include(largest);
+  });
+  return amax.value();
+}
+
+inline ConvertedOperand convert_operand(Context& context, LinearOperand& operand,
+                                        const GlobalMaximum& maximum, const Tensor& x,
+                                        const Sequences& sequences, const OperandUse& use) {
+  QuantizeSetting setting{.quantizer = operand.quantizer,
+                          .along_rows = use.along_rows,
+                          .parameter = use.parameter,
+                          .draw = operand.draw};
+  setting.draw.step = use.step;
+  if (leaves_alone(setting.quantizer, x.dtype())) return {x, 1};
+  Scaling& scaling = setting.quantizer.scaling;
+  const bool remembers = scaling.policy == ScalePolicy::delayed;
+  if (remembers && operand.scale == 0) scaling.policy = ScalePolicy::current;
+  setting.scale = operand.scale;
+  const bool global = maximum.run != nullptr && !use.parameter;
+  if (global && scaling.policy == ScalePolicy::current &&
+      scaling.granularity == Granularity::tensor) {
+    float amax = largest_magnitude(context, x);
+    maximum.run(maximum.self, {&amax, 1});
+    setting.scale = scale_for(scaling, setting.quantizer.format, amax);
+    scaling.policy = ScalePolicy::delayed;
+  }
+  const Outputs made = is_cast(setting.quantizer)
+                           ? cast_operand(context, setting.quantizer, x)
+                           : run(context, ops::quantize, setting, {x}, sequences);
+  const float amax = remembers ? made[2].data<float>()[0] : 0;
+  if (use.training) operand.amax = (std::max)(operand.amax, amax);
+  if (operand.statistics != nullptr && use.training && use.record &&
+      !(use.along_rows && !use.parameter))
+    *operand.statistics += inspect_conversion(context, x, made, setting);
+  const bool codes = quantized_code_dtype(operand.quantizer) >= 0;
+  return {made[0], codes ? made[1].data<float>()[0] : 1, amax};
+}
+
+inline ConvertedOperand converted_weight(Context& context, LinearFormats& formats,
+                                         const Tensor& weight, bool along_rows,
+                                         const QuantizedLinearSetting& setting) {
+  const Quantizer& quantizer = formats.weight.quantizer;
+  if (leaves_alone(quantizer, weight.dtype())) return {weight, 1};
+  LinearFormats::Converted& kept =
+      along_rows && has_direction(quantizer) ? formats.backward : formats.forward;
+  const bool fresh = kept.source == weight.identity() && kept.wanted_scale == formats.weight.scale;
+  if (!fresh) {
+    const ConvertedOperand made =
+        convert_operand(context, formats.weight, formats.maximum, weight, {},
+                        {.along_rows = along_rows,
+                         .parameter = true,
+                         .training = setting.training,
+                         .record = setting.record,
+                         .step = setting.step});
+    kept = {weight.identity(), formats.weight.scale, made.values, made.scale, made.amax};
+  } else if (setting.training) {
+    // An evaluation may have made the conversion: the step still counts its amax.
+    formats.weight.amax = (std::max)(formats.weight.amax, kept.amax);
+  }
+  return {kept.values, kept.scale};
+}
+
+// Inputs as for linear. Outputs: y, the input of the activation, x for the gradient of the weight,
+// and its scale.
+inline void quantized_linear_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<QuantizedLinearSetting>();
+  LinearFormats& formats = *setting.formats;
+  Context& context = call.context;
+  const Tensor &x = call.inputs[0], &weight = call.inputs[1];
+  const auto convert = [&](bool along_rows) {
+    return convert_operand(context, formats.x, formats.maximum, x, call.sequences,
+                           {.along_rows = along_rows,
+                            .training = setting.training,
+                            .record = setting.record,
+                            .step = setting.step});
+  };
+  const ConvertedOperand input = convert(false);
+  const ConvertedOperand kernel = converted_weight(context, formats, weight, false, setting);
+  const Outputs made = run(
+      context, ops::linear,
+      LinearSetting{.activation = setting.activation,
+                    .dropout = setting.dropout,
+                    .x_scale = input.scale,
+                    .weight_scale = kernel.scale,
+                    .output = x.dtype(),
+                    .accumulation = formats.accumulation},
+      {input.values, kernel.values, input_or_none(call.inputs, 2), input_or_none(call.inputs, 3)},
+      call.sequences);
+  ConvertedOperand kept{Tensor::empty(context, Shape{0}), 1};
+  if (setting.record) kept = has_direction(formats.x.quantizer) ? convert(true) : input;
+  call.outputs[0] = made[0];
+  call.outputs[1] = made[1];
+  call.outputs[2] = kept.values;
+  call.outputs[3] = Tensor::scalar(context, kept.scale);
+}
+
+inline void quantized_linear_gradient(const GradientCall& call) {
+  const auto& setting = call.attributes.as<QuantizedLinearSetting>();
+  LinearFormats& formats = *setting.formats;
+  Context& context = call.context;
+  const Tensor d = product_gradient(call, setting.activation, setting.dropout);
+  const Tensor rows = as_rows(context, d);
+  const auto convert = [&](bool along_rows) {
+    return convert_operand(context, formats.gradient, formats.maximum, rows, call.sequences,
+                           {.along_rows = along_rows,
+                            .training = setting.training,
+                            .record = true,
+                            .step = setting.step});
+  };
+  ConvertedOperand dy;
+  if (is_wanted(call, 0) || !has_direction(formats.gradient.quantizer)) dy = convert(false);
+  if (is_wanted(call, 0)) {
+    const ConvertedOperand kernel =
+        converted_weight(context, formats, call.inputs[1], true, setting);
+    call.input_gradients[0].values =
+        run(context, ops::matmul,
+            MatmulSetting{.a = {.scale = dy.scale},
+                          .b = {.scale = kernel.scale},
+                          .output = call.sum_type(0).value_or(
+                              formats.input_gradient.value_or(call.inputs[0].dtype())),
+                          .accumulation = formats.accumulation},
+            {dy.values, kernel.values}, call.sequences)[0]
+            .reshape(call.inputs[0].shape());
+  }
+  if (is_wanted(call, 1)) {
+    if (has_direction(formats.gradient.quantizer)) dy = convert(true);
+    Gradient& gradient = call.input_gradients[1];
+    gradient.values = run(context, ops::matmul,
+                          MatmulSetting{.transpose_a = true,
+                                        .over_rows = true,
+                                        .a = {.scale = dy.scale},
+                                        .b = {.scale = call.outputs[3].data<float>()[0]},
+                                        .output = call.sum_type(1).value_or(DType::fp32),
+                                        .factor = formats.part ? &gradient.factor : nullptr,
+                                        .accumulation = formats.accumulation},
+                          {dy.values, as_rows(context, call.outputs[2])}, call.sequences)[0];
+  }
+  addend_gradients(call, rows);
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator quantized_linear{.name = "quantized_linear",
+                                           .min_inputs = 2,
+                                           .max_inputs = 4,
+                                           .outputs = 4,
+                                           .keeps_inputs = 2,
+                                           .keeps_outputs = 14,
+                                           .allocates_outputs = true,
+                                           .composite = true,
+                                           .batch_inputs = 1 | 8,
+                                           .host = &detail::quantized_linear_host,
+                                           .gradient = &detail::quantized_linear_gradient,
+                                           .wide_gradients = true,
+                                           .built_in_samples = true};
+
+}  // namespace ops
+}  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE {
+
+namespace detail {
+
+// Inputs x [N, C, H, W], weight and, if it is not transposed, bias; checks them as the convolution
+// does.
+inline void quantized_convolution_shape(const ShapeCall& call) {
+  const auto& setting = call.attributes.as<QuantizedConvolutionSetting>();
+  TensorSpec spec[1];
+  const Attributes attributes =
+      setting.transposed ? Attributes(setting.steps) : Attributes(setting.steps.steps);
+  const ShapeCall inner{attributes, call.inputs, call.sequences, spec};
+  if (setting.transposed)
+    convolution_transpose_shape(inner);
+  else
+    convolution_shape(inner);
+}
+
+// [N, C, H, W] as rows of W, of which an image has C * H: stochastic rounding draws by image, row
+// and column.
+inline Tensor image_rows(Context& context, const Tensor& x) {
+  return contiguous(context, x).reshape(Shape{x.size(0) * x.size(1) * x.size(2), x.size(3)});
+}
+
+// A parameter as a matrix.
+inline Tensor kernel_rows(Context& context, const Tensor& weight) {
+  return contiguous(context, weight)
+      .reshape(Shape{weight.size(0), weight.size(1) * weight.size(2) * weight.size(3)});
+}
+
+inline ConvertedOperand convert_images(Context& context, LinearOperand& operand,
+                                       const GlobalMaximum& maximum, const Tensor& x,
+                                       const Sequences& batch, const OperandUse& use) {
+  Sequences rows;
+  if (operand.quantizer.rounding.mode == RoundingMode::stochastic && x.elements() != 0)
+    rows = (batch.defined() ? batch : Sequences::uniform(context, x.size(0)))
+               .with_inner_rows(context, x.size(1) * x.size(2));
+  return convert_operand(context, operand, maximum, image_rows(context, x), rows, use);
+}
+
+inline Tensor cast_to(Context& context, const Tensor& tensor, DType dtype) {
+  if (tensor.dtype() == dtype) return tensor;
+  return run(context, ops::cast, CastSetting{.dtype = dtype}, {tensor})[0];
+}
+
+// The numbers that an operand stands for, in fp32.
+inline Tensor operand_numbers(Context& context, const Tensor& values, float scale,
+                              const Shape& shape) {
+  if (scale != 1)
+    return apply_binary<Binary::multiply>(context, Tensor::full(context, Shape{1}, scale), values)
+        .reshape(shape);
+  return cast_to(context, values, DType::fp32).reshape(shape);
+}
+
+inline Tensor converted_kernel(Context& context, LinearFormats& formats, const Tensor& weight,
+                               const QuantizedConvolutionSetting& setting) {
+  const QuantizedLinearSetting how{
+      .step = setting.step, .training = setting.training, .record = setting.record};
+  const ConvertedOperand kernel =
+      converted_weight(context, formats, kernel_rows(context, weight), false, how);
+  return operand_numbers(context, kernel.values, kernel.scale, weight.shape());
+}
+
+// Outputs: y, x for the gradient of the weight, and its scale.
+inline void quantized_convolution_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<QuantizedConvolutionSetting>();
+  LinearFormats& formats = *setting.formats;
+  Context& context = call.context;
+  const Tensor &x = call.inputs[0], &weight = call.inputs[1];
+  const ConvertedOperand input = convert_images(
+      context, formats.x, formats.maximum, x, call.sequences,
+      {.training = setting.training, .record = setting.record, .step = setting.step});
+  const Tensor images = operand_numbers(context, input.values, input.scale, x.shape());
+  const Tensor kernel = converted_kernel(context, formats, weight, setting);
+  const Tensor y = setting.transposed
+                       ? run(context, ops::convolution_transpose, setting.steps, {images, kernel},
+                             call.sequences)[0]
+                       : run(context, ops::convolution, setting.steps.steps,
+                             {images, kernel, input_or_none(call.inputs, 2)}, call.sequences)[0];
+  call.outputs[0] = cast_to(context, y, x.dtype());
+  call.outputs[1] = setting.record ? input.values : Tensor::empty(context, Shape{0});
+  call.outputs[2] = Tensor::scalar(context, input.scale);
+}
+
+inline void quantized_convolution_gradient(const GradientCall& call) {
+  const auto& setting = call.attributes.as<QuantizedConvolutionSetting>();
+  LinearFormats& formats = *setting.formats;
+  Context& context = call.context;
+  const Tensor& dy = call.output_gradients[0];
+  const Shape &shape = call.inputs[0].shape(), &weight_shape = call.inputs[1].shape();
+  if (is_wanted(call, 0) || is_wanted(call, 1)) {
+    const ConvertedOperand gradient =
+        convert_images(context, formats.gradient, formats.maximum, dy, call.sequences,
+                       {.training = setting.training, .record = true, .step = setting.step});
+    const Tensor d = operand_numbers(context, gradient.values, gradient.scale, dy.shape());
+    const Tensor x =
+        operand_numbers(context, call.outputs[1], call.outputs[2].data<float>()[0], shape);
+    const Tensor kernel = converted_kernel(context, formats, call.inputs[1], setting);
+    Tensor dx, dweight;
+    if (setting.transposed) {
+      if (is_wanted(call, 0))
+        dx = run(context, ops::convolution, setting.steps.steps, {d, kernel}, call.sequences)[0];
+      if (is_wanted(call, 1))
+        dweight = run(context, ops::convolution_backward, setting.steps.steps, {d, kernel, x},
+                      call.sequences)[1];
+    } else {
+      const Outputs both = run(context, ops::convolution_backward, setting.steps.steps,
+                               {x, kernel, d}, call.sequences);
+      dx = both[0];
+      dweight = both[1];
+    }
+    if (is_wanted(call, 0))
+      call.input_gradients[0].values = cast_to(
+          context, dx,
+          call.sum_type(0).value_or(formats.input_gradient.value_or(call.inputs[0].dtype())));
+    if (is_wanted(call, 1)) call.input_gradients[1].values = dweight;
+  }
+  if (is_wanted(call, 2))
+    call.input_gradients[2].values = sum_to(context, cast_to(context, dy, DType::fp32),
+                                            Shape{weight_shape[0], 1, 1}, call.sequences)
+                                         .reshape(Shape{weight_shape[0]});
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator quantized_convolution{.name = "quantized_convolution",
+                                                .min_inputs = 2,
+                                                .max_inputs = 3,
+                                                .outputs = 3,
+                                                .keeps_inputs = 2,
+                                                .keeps_outputs = 6,
+                                                .allocates_outputs = true,
+                                                .composite = true,
+                                                .batch_inputs = 1,
+                                                .row_dimensions = RowDimensions::first,
+                                                .shape = &detail::quantized_convolution_shape,
+                                                .host = &detail::quantized_convolution_host,
+                                                .gradient = &detail::quantized_convolution_gradient,
+                                                .wide_gradients = true,
+                                                .built_in_samples = true};
+
+}  // namespace ops
+}  // namespace SOMA_NAMESPACE
+// ---- soma/ops/image/resize.hpp
+// resize: images [N, C, H, W] of any floating type in another size. Nearest: pixel i of n is pixel
+// floor(i H / n), by whole numbers. Bilinear: the weighted mean of the four pixels around the place
+// of a result's centre, or of its corners (ResizeSetting::align_corners).
+
+namespace SOMA_NAMESPACE {
+
+namespace detail {
+
+// The two pixels that a result reads along one dimension, and the share of the second one.
+struct ResizeTap {
+  std::size_t first, second;
+  float share;
+};
+
+inline ResizeTap resize_tap(std::size_t size, std::size_t out, std::size_t index,
+                            const ResizeSetting& setting) {
+  if (!setting.bilinear) {
+    const std::size_t nearest = even_border(size, out, index);
+    return {nearest, nearest, 0};
+  }
+  const auto from = static_cast<double>(size), to = static_cast<double>(out);
+  double place = 0;
+  if (!setting.align_corners)
+    place = std::max(0.0, (static_cast<double>(index) + 0.5) * from / to - 0.5);
+  else if (out > 1)
+    place = static_cast<double>(index) * (from - 1) / (to - 1);
+  const std::size_t first = (std::min)(static_cast<std::size_t>(place), size - 1);
+  return {first, (std::min)(first + 1, size - 1),
+          static_cast<float>(place - static_cast<double>(first))};
+}
+
+inline void resize_shape(const ShapeCall& call) {
+  const auto& setting = call.attributes.as<ResizeSetting>();
+  const Tensor& x = call.inputs[0];
+  check_rank("resize", "x", x, 4);
+  check_floating("resize", "x", x);
+  if (setting.height == 0 || setting.width == 0)
+    fail(error_id::operator_value, "resize", "height, width",
+         std::to_string(setting.height) + ", " + std::to_string(setting.width), "at least 1");
+  if (x.size(2) == 0 || x.size(3) == 0)
+    fail(error_id::tensor_shape, "resize", "x", x.describe(), "images of one pixel at least");
+  call.outputs[0] = {x.shape().with(2, setting.height).with(3, setting.width), x.dtype()};
+}
+
+// Calls each(index of the result's pixel, index of a pixel, its weight) for a plane, in ascending
+// order of the result; pixels without weight are left out.
+template <class Each>
+void for_resized(std::size_t width, std::span<const ResizeTap> down,
+                 std::span<const ResizeTap> across, const Each& each) {
+  std::size_t at = 0;
+  for (const ResizeTap& row : down)
+    for (const ResizeTap& column : across) {
+      const float top = 1 - row.share, left = 1 - column.share;
+      each(at, row.first * width + column.first, top * left);
+      if (column.share != 0) each(at, row.first * width + column.second, top * column.share);
+      if (row.share != 0) {
+        each(at, row.second * width + column.first, row.share * left);
+        if (column.share != 0)
+          each(at, row.second * width + column.second, row.share * column.share);
+      }
+      ++at;
+    }
+}
+
+// Calls plane(taps down, taps across, number of the plane) for each image and channel.
+template <class Plane>
+void for_resized_planes(Context& context, const Shape& x, const ResizeSetting& setting,
+                        const Plane& plane) {
+  HeapVector<ResizeTap> down(context.heap()), across(context.heap());
+  down.resize(setting.height);
+  across.resize(setting.width);
+  for (std::size_t i = 0; i < down.size(); ++i)
+    down[i] = resize_tap(x[2], setting.height, i, setting);
+  for (std::size_t i = 0; i < across.size(); ++i)
+    across[i] = resize_tap(x[3], setting.width, i, setting);
+  const std::span<const ResizeTap> rows(down.data(), down.size()),
+      columns(across.data(), across.size());
+  for_ranges(context, x[0] * x[1], 4 * setting.height * setting.width,
+             [&](std::size_t begin, std::size_t end) {
+               for (std::size_t i = begin; i < end; ++i) plane(rows, columns, i);
+             });
+}
+
+inline void resize_plain(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<ResizeSetting>();
+  const Shape& shape = call.inputs[0].shape();
+  const std::size_t image = shape[2] * shape[3], result = setting.height * setting.width;
+  const float* x = call.inputs[0].data<float>();
+  float* y = call.outputs[0].mutable_data<float>();
+  for_resized_planes(
+      call.context, shape, setting,
+      [&](std::span<const ResizeTap> down, std::span<const ResizeTap> across, std::size_t plane) {
+        const float* from = x + plane * image;
+        float* to = y + plane * result;
+        std::fill_n(to, result, 0.0f);
+        for_resized(shape[3], down, across, [&](std::size_t at, std::size_t pixel, float weight) {
+          to[at] += weight * from[pixel];
+        });
+      });
+}
+inline void resize_host(const OperatorCall& call) { with_plain_tensors(call, 0, resize_plain); }
+
+// Each pixel gets its shares of the gradients, in ascending order of the result.
+inline void resize_gradient(const GradientCall& call) {
+  with_plain_tensors(call, [](const GradientCall& plain_call) {
+    const auto& setting = plain_call.attributes.as<ResizeSetting>();
+    const Shape& shape = plain_call.inputs[0].shape();
+    const std::size_t image = shape[2] * shape[3], result = setting.height * setting.width;
+    const Tensor dx = Tensor::zeros(plain_call.context, shape);
+    const Tensor dy = contiguous(plain_call.context, plain_call.output_gradients[0]);
+    for_resized_planes(
+        plain_call.context, shape, setting,
+        [&](std::span<const ResizeTap> down, std::span<const ResizeTap> across, std::size_t plane) {
+          float* to = dx.mutable_data<float>() + plane * image;
+          const float* from = dy.data<float>() + plane * result;
+          for_resized(shape[3], down, across, [&](std::size_t at, std::size_t pixel, float weight) {
+            to[pixel] += weight * from[at];
+          });
+        });
+    plain_call.input_gradients[0].values = dx;
+  });
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator resize{.name = "resize",
+                                 .shape = &detail::resize_shape,
+                                 .host = &detail::resize_host,
+                                 .gradient = &detail::resize_gradient,
+                                 .wide_gradients = true,
+                                 .built_in_samples = true};
+
+}  // namespace ops
 }  // namespace SOMA_NAMESPACE
 // ---- soma/ops/loss/cosine.hpp
 // The cosine loss of pairs of rows a, b [N, C] with marks [N]: 1 - cos for a mark of 1, max(0, cos
@@ -36174,1362 +38961,6 @@ inline constexpr Operator rms_step{.name = "rms step",
                                    .outputs = 0,
                                    .shape = &detail::rms_shape,
                                    .host = &detail::rms_host};
-
-}  // namespace ops
-}  // namespace SOMA_NAMESPACE
-// ---- soma/ops/product/linear.hpp
-// Linear: y = dropout(activation(x W^T + b)) + residual, one matrix product with everything else
-// fused into its epilogue. x [..., K], W [N, K], b [N], residual [..., N].
-
-// ---- soma/kernels/gemm/multiply.hpp
-// How a matrix product is cut into tasks. Each writes its own tile of the result, so nothing is
-// added across threads, and no sum depends on the cut.
-
-namespace SOMA_NAMESPACE {
-
-namespace detail {
-
-// The product of some rows and columns of the result.
-inline GemmArgs part(GemmArgs args, std::size_t row, std::size_t rows, std::size_t column,
-                     std::size_t columns) {
-  args.m = rows;
-  args.n = columns;
-  args.a = part(args.a, row, 0);
-  args.b = part(args.b, 0, column);
-  args.c = part(args.c, row, column);
-  if (args.epilogue.bias != nullptr) args.epilogue.bias += column;
-  args.epilogue.pre_activation = part(args.epilogue.pre_activation, row, column);
-  args.epilogue.residual = part(args.epilogue.residual, row, column);
-  shift_draws(args.epilogue.dropout, row, column);
-  return args;
-}
-
-// The number of parts that a total has if no part is larger than `part`.
-constexpr std::size_t parts_of(std::size_t total, std::size_t part) {
-  return (total + part - 1) / part;
-}
-
-// Border `index` of `parts` nearly equal parts of `size`, at multiples of `tile`.
-inline std::size_t border(std::size_t size, std::size_t tile, std::size_t index,
-                          std::size_t parts) {
-  const std::size_t tiles = parts_of(size, tile);
-  return (std::min)(size, (tiles / parts * index + tiles % parts * index / parts) * tile);
-}
-
-}  // namespace detail
-
-// The number of parts that the rows and the columns of a result are cut into.
-struct ProductGrid {
-  std::size_t row_parts, column_parts;
-};
-
-namespace detail {
-
-// The grid of at most `width` tasks in which the largest task takes the least time. A task
-// multiplies its whole tile and packs its own rows of a and columns of b.
-inline ProductGrid product_grid(std::size_t row_tiles, std::size_t column_tiles,
-                                std::size_t tile_rows, std::size_t tile_columns,
-                                std::size_t width) {
-  // Packing an element takes about the time of 24 multiply-adds: a load (often from memory), a
-  // transposition and a store.
-  constexpr double packing = 24;
-  ProductGrid best{1, 1};
-  double best_cost = 0;
-  for (std::size_t row_parts = 1; row_parts <= (std::min)(width, row_tiles); ++row_parts) {
-    const std::size_t column_parts = (std::min)(width / row_parts, column_tiles);
-    const auto largest = [](std::size_t tiles, std::size_t parts, std::size_t tile) {
-      return static_cast<double>(parts_of(tiles, parts) * tile);
-    };
-    const double rows = largest(row_tiles, row_parts, tile_rows);
-    const double columns = largest(column_tiles, column_parts, tile_columns);
-    const double cost = rows * columns + packing * (rows + columns);
-    if (row_parts == 1 || cost < best_cost) {
-      best = {row_parts, column_parts};
-      best_cost = cost;
-    }
-  }
-  return best;
-}
-
-// A product on several workers. Each worker has its own rows, and takes rows of other workers when
-// its own are done. So no worker waits for a core that is slower for a while, and most rows stay
-// with the core that wrote them and will read the result. All of b is packed before: each worker
-// packs a part, or each worker packs all of it for itself.
-class SharedProduct {
- public:
-  // `packing`: the packing of args.
-  SharedProduct(Context& context, const GemmArgs& args, const SharedPacking& packing,
-                std::size_t workers)
-      : context_(context),
-        args_(args),
-        packing_(packing),
-        workers_(workers),
-        row_tiles_(parts_of(args.m, packing.tile_rows)),
-        panes_((std::min)(parts_of(args.n, packing.columns),
-                          (std::max)(most_bytes / packing.bytes, std::size_t{1}))),
-        each_packs_(workers < least_together && panes_ * packing.bytes <= most_bytes_of_one &&
-                    panes_ * packing.columns >= args.n),
-        stride_(counter_bytes + packing.workspace + (each_packs_ ? panes_ * packing.bytes : 0)),
-        memory_(Storage::allocate(
-            context.heap(),
-            checked_add(each_packs_ ? 0 : panes_ * packing.bytes,
-                        checked_multiply(stride_, workers, "multiply"), "multiply"))) {}
-
-  // True if each worker gets eight tiles of rows, so that the balance is as good as with halves,
-  // and enough work to pay for two fork-joins.
-  static bool worthwhile(const GemmArgs& args, const SharedPacking& packing, std::size_t workers,
-                         double products) {
-    return packing.columns != 0 && args.m >= 8 * workers * packing.tile_rows &&
-           products >= 4e6 * static_cast<double>(workers);
-  }
-
-  void run() {
-    HeapVector<float> amax(args_.epilogue.amax != nullptr ? workers_ : 0, context_.heap());
-    const std::size_t most = panes_ * packing_.columns;
-    for (std::size_t first = 0; first < args_.n; first += most) {
-      const std::size_t panes = parts_of((std::min)(most, args_.n - first), packing_.columns);
-      if (!each_packs_)
-        in_parallel([&](std::size_t worker) {
-          for (std::size_t pane = 0; pane < panes; ++pane) pack(first, pane, worker);
-        });
-      for (std::size_t worker = 0; worker < workers_; ++worker)
-        new (memory_.data() + worker * stride_) Counter(0);
-      in_parallel([&](std::size_t worker) {
-        // Packs each pane just before it is used. A worker that comes late packs only if a pane is
-        // left.
-        std::size_t packed = each_packs_ ? 0 : panes;
-        for (std::size_t i = 0; i < workers_; ++i)
-          while (const Tiles tiles =
-                     take((worker + i) % workers_, i == 0 ? 2 : 2 * workers_, panes)) {
-            for (; packed <= tiles.pane; ++packed) pack(first, packed, worker);
-            multiply(tiles, first, worker, amax.empty() ? nullptr : &amax[worker]);
-          }
-      });
-    }
-    for (const float value : amax) *args_.epilogue.amax = (std::max)(*args_.epilogue.amax, value);
-  }
-
- private:
-  // The most bytes of b that are packed at a time.
-  static constexpr std::size_t most_bytes = std::size_t{16} << 20;
-  // Cache lines that other cores have read are written at a quarter of the rate. So packing a part
-  // on each worker pays only with four or more workers, or if b comes from memory (AMD Zen 4: two
-  // workers take 0.82 to 0.98 of the time if each packs up to 2.5 MiB, 1.04 of the time with 9
-  // MiB).
-  static constexpr std::size_t least_together = 4;
-  static constexpr std::size_t most_bytes_of_one = std::size_t{5} << 19;
-
-  // The number of a worker's tiles that are taken so far, counted pane by pane, at the start of the
-  // worker's memory. It has two cache lines, because processors fetch lines in pairs.
-  using Counter = std::atomic<std::size_t>;
-  static constexpr std::size_t counter_bytes = 128;
-
-  template <class Task>
-  void in_parallel(const Task& task) {
-    parallel(context_, static_cast<int>(workers_),
-             [&](int worker) { task(static_cast<std::size_t>(worker)); });
-  }
-
-  // Tiles of rows in a pane.
-  struct Tiles {
-    std::size_t pane = 0, first = 0, count = 0;
-    explicit operator bool() const { return count != 0; }
-  };
-
-  // Takes one of `parts` of the tiles that the owner has left, at most the number that are packed
-  // together: half of the worker's own tiles, but less of another worker's, since the owner
-  // continues as well. Takes at least the number of tiles for which columns serve enough rows.
-  Tiles take(std::size_t owner, std::size_t parts, std::size_t panes) const {
-    const std::size_t first = border(row_tiles_, 1, owner, workers_);
-    const std::size_t tiles = border(row_tiles_, 1, owner + 1, workers_) - first;
-    const std::size_t all = panes * tiles;
-    Counter& taken = *std::launder(reinterpret_cast<Counter*>(memory_.data() + owner * stride_));
-    Tiles next;
-    std::size_t at = taken.load(std::memory_order_relaxed);
-    do {
-      if (at == all) return {};
-      next = {at / tiles, first + at % tiles,
-              (std::min)(
-                  {(std::max)(parts_of(all - at, parts), packing_.least_rows / packing_.tile_rows),
-                   packing_.rows / packing_.tile_rows, tiles - at % tiles})};
-    } while (!taken.compare_exchange_weak(at, at + next.count, std::memory_order_relaxed));
-    return next;
-  }
-
-  // The product of some rows and some columns of a pane; the columns begin `before` columns after
-  // the pane's first.
-  GemmArgs own(std::size_t row, std::size_t rows, std::size_t first, std::size_t pane,
-               std::size_t before, std::size_t columns, std::size_t worker) const {
-    GemmArgs result = part(args_, row, rows, first + pane * packing_.columns + before, columns);
-    std::byte* const workspace = memory_.data() + worker * stride_ + counter_bytes;
-    std::byte* const packed =
-        each_packs_ ? workspace + packing_.workspace : memory_.data() + workers_ * stride_;
-    result.packed_b = {reinterpret_cast<float*>(packed + pane * packing_.bytes), before,
-                       packing_.columns};
-    result.workspace = workspace;
-    return result;
-  }
-  std::size_t columns_of(std::size_t first, std::size_t pane) const {
-    return (std::min)(packing_.columns, args_.n - first - pane * packing_.columns);
-  }
-
-  void pack(std::size_t first, std::size_t pane, std::size_t worker) const {
-    const GemmKernels& gemm = context_.kernels().gemm;
-    const std::size_t columns = columns_of(first, pane);
-    std::size_t from = 0, to = columns;
-    if (!each_packs_) {
-      from = border(columns, gemm.tile_columns, worker, workers_);
-      to = border(columns, gemm.tile_columns, worker + 1, workers_);
-    }
-    if (from != to) gemm.pack_b(own(0, packing_.rows, first, pane, from, to - from, worker));
-  }
-
-  void multiply(const Tiles& tiles, std::size_t first, std::size_t worker, float* amax) const {
-    const std::size_t row = tiles.first * packing_.tile_rows, pane = tiles.pane;
-    const std::size_t rows = (std::min)(tiles.count * packing_.tile_rows, args_.m - row);
-    GemmArgs args = own(row, rows, first, pane, 0, columns_of(first, pane), worker);
-    args.epilogue.amax = amax;
-    float same_factor = 1;  // one task writes where the caller reads
-    if (args.factor != nullptr && row + first + pane != 0) args.factor = &same_factor;
-    context_.kernels().gemm.multiply(args);
-  }
-
-  Context& context_;
-  const GemmArgs& args_;
-  SharedPacking packing_;
-  std::size_t workers_;
-  std::size_t row_tiles_;
-  std::size_t panes_;   // number of panes: columns of b that are packed together
-  bool each_packs_;     // all of b, for itself
-  std::size_t stride_;  // bytes of a worker
-  Storage memory_;
-};
-
-// The product on several workers that take columns from a queue, each with `workspace` bytes.
-inline void multiply_by_columns(Context& context, GemmArgs args, std::size_t workspace,
-                                std::size_t workers) {
-  const std::size_t stride = parts_of(workspace, memory_alignment) * memory_alignment;
-  const Storage memory =
-      Storage::allocate(context.heap(), checked_multiply(stride, workers, "multiply"));
-  HeapVector<float> amax(args.epilogue.amax != nullptr ? workers : 0, context.heap());
-  ColumnQueue queue{.workers = workers};
-  args.column_queue = &queue;
-  parallel(context, static_cast<int>(workers), [&](int task) {
-    const auto worker = static_cast<std::size_t>(task);
-    GemmArgs own = args;
-    own.workspace = memory.data() + worker * stride;
-    float same_factor = 1;  // one worker writes where the caller reads
-    if (args.factor != nullptr && worker != 0) own.factor = &same_factor;
-    if (args.epilogue.amax != nullptr) own.epilogue.amax = &amax[worker];
-    context.kernels().gemm.multiply(own);
-  });
-  for (const float value : amax) *args.epilogue.amax = (std::max)(*args.epilogue.amax, value);
-}
-
-}  // namespace detail
-
-// Runs a product over the context's executor; args.workspace is not read.
-inline void multiply(Context& context, GemmArgs args) {
-  if (args.m == 0 || args.n == 0) return;
-  const GemmKernels& gemm = context.kernels().gemm;
-  args.bf16_products = context.bf16().products;
-  args.fp32_products = context.fp32_products();
-  const std::size_t tile_rows = gemm.tile_rows(args), tile_columns = gemm.tile_columns;
-  const std::size_t row_tiles = detail::parts_of(args.m, tile_rows);
-  const std::size_t column_tiles = detail::parts_of(args.n, tile_columns);
-  // Below about a hundred thousand multiply-adds a second thread costs more than it saves.
-  constexpr double worth_a_task = 1e5;
-  const double products = static_cast<double>(args.m) * static_cast<double>(args.n) *
-                          static_cast<double>((std::max)(args.k, std::size_t{1}));
-  const auto most = static_cast<std::size_t>((std::min)(products / worth_a_task + 1, 1e6));
-  const std::size_t width = (std::min)(
-      most, most == 1 ? std::size_t{1} : static_cast<std::size_t>(context.executor().width));
-  if (width > 1) {
-    if (const std::size_t workspace = gemm.queue_workspace(args); workspace != 0)
-      return detail::multiply_by_columns(context, args, workspace, width);
-    const SharedPacking packing = gemm.shared_packing(args);
-    if (detail::SharedProduct::worthwhile(args, packing, width, products))
-      return detail::SharedProduct(context, args, packing, width).run();
-  }
-  const ProductGrid grid =
-      detail::product_grid(row_tiles, column_tiles, tile_rows, tile_columns, width);
-  const std::size_t row_parts = grid.row_parts, column_parts = grid.column_parts;
-  const std::size_t tasks = row_parts * column_parts;
-
-  GemmArgs largest = args;
-  largest.m = (std::min)(detail::parts_of(row_tiles, row_parts) * tile_rows, args.m);
-  largest.n = (std::min)(detail::parts_of(column_tiles, column_parts) * tile_columns, args.n);
-  const std::size_t workspace =
-      detail::parts_of(gemm.workspace_bytes(largest), memory_alignment) * memory_alignment;
-  const Storage memory =
-      Storage::allocate(context.heap(), checked_multiply(workspace, tasks, "multiply"));
-  HeapVector<float> amax(args.epilogue.amax != nullptr ? tasks : 0, context.heap());
-  parallel(context, static_cast<int>(tasks), [&](int task) {
-    const auto index = static_cast<std::size_t>(task);
-    const std::size_t i = index / column_parts, j = index % column_parts;
-    const std::size_t row = detail::border(args.m, tile_rows, i, row_parts);
-    const std::size_t column = detail::border(args.n, tile_columns, j, column_parts);
-    GemmArgs own =
-        detail::part(args, row, detail::border(args.m, tile_rows, i + 1, row_parts) - row, column,
-                     detail::border(args.n, tile_columns, j + 1, column_parts) - column);
-    own.workspace = memory.data() + index * workspace;
-    float same_factor = 1;  // one task writes where the caller reads
-    if (args.factor != nullptr && index != 0) own.factor = &same_factor;
-    if (args.epilogue.amax != nullptr) own.epilogue.amax = &amax[index];
-    gemm.multiply(own);
-  });
-  for (const float value : amax) *args.epilogue.amax = (std::max)(*args.epilogue.amax, value);
-}
-
-}  // namespace SOMA_NAMESPACE
-// ---- soma/ops/product/matmul.hpp
-// Matrix products. Leading dimensions of a are rows: [..., K] times [K, N] is [..., N]. Two tensors
-// of the same rank above 2 are stacks of matrices. Sums of 8-bit integers are exact
-// (integer_product.hpp).
-
-// ---- soma/ops/product/integer_product.hpp
-// Products of 8-bit integers. Their sums are exact, and the result is rounded once. fp32 adds
-// integers exactly while all sums of magnitudes stay below 2^24, whatever the order and the
-// instructions. So the products of kernels/gemm/ run for that many steps of k at a time, and longer
-// sums continue in 64 bits.
-
-namespace SOMA_NAMESPACE::detail {
-
-inline bool has_8bit_integers(const Tensor& tensor) {
-  const DType dtype = tensor.dtype();
-  return dtype == DType::int8 || dtype == DType::uint8 || dtype == DType::boolean;
-}
-
-// The number of products of such operands that fp32 adds exactly. A 64th is kept in reserve for
-// tiles, which may add the parts of a number that is not exact in bf16: the magnitudes of the parts
-// can exceed the number's by 2^-7.
-inline std::size_t exact_products(const MatrixOperand& a, const MatrixOperand& b) {
-  const auto largest = [](const MatrixOperand& operand) {
-    const std::int64_t low = operand.dtype == DType::int8 ? -128 : 0, zero = operand.zero_point;
-    return static_cast<std::size_t>((std::max)(std::abs(low - zero), std::abs(low + 255 - zero)));
-  };
-  const std::size_t of_a = largest(a), of_b = largest(b);
-  constexpr std::size_t most = (std::size_t{1} << 24) / 64 * 63;
-  const std::size_t steps = of_a > most ? 0 : most / of_a / of_b;
-  if (steps == 0)
-    fail(error_id::operator_value, "matmul", "zero_point",
-         std::to_string(a.zero_point) + " and " + std::to_string(b.zero_point),
-         "zero points with products below 2^24");
-  return steps;
-}
-
-// Rounds to fp32 and sets the last bit if the number lies between two: a second rounding, to a type
-// with at most 22 digits, then equals one rounding of the number.
-inline float rounded_to_odd(double value) {
-  const auto nearest = static_cast<float>(value);
-  if (static_cast<double>(nearest) == value) return nearest;
-  auto bits = std::bit_cast<std::uint32_t>(nearest);
-  if (std::abs(static_cast<double>(nearest)) > std::abs(value)) --bits;
-  return std::bit_cast<float>(bits | 1);
-}
-
-template <class Integer>
-Integer checked_sum(std::int64_t sum) {
-  if (sum < (std::numeric_limits<Integer>::min)() || sum > (std::numeric_limits<Integer>::max)())
-    fail(error_id::operator_value, "matmul", "result", std::to_string(sum),
-         "a number of the output's type (output int64 or fp32 holds it)");
-  return static_cast<Integer>(sum);
-}
-
-// Stores the elements of c: the exact sums sum(i), times `factor`.
-template <class Sum>
-void store_integer_sums(Context& context, std::size_t count, const Sum& sum, double factor,
-                        const MatrixTarget& c) {
-  for_ranges(context, count, 4, [&](std::size_t begin, std::size_t end) {
-    const auto write = [&]<class T>(T* out, const auto& value) {
-      for (std::size_t i = begin; i < end; ++i) out[i] = value(i);
-    };
-    const auto scaled = [&](std::size_t i) { return static_cast<double>(sum(i)) * factor; };
-    if (c.dtype == DType::int32)
-      write(static_cast<std::int32_t*>(c.data),
-            [&](std::size_t i) { return checked_sum<std::int32_t>(sum(i)); });
-    else if (c.dtype == DType::int64)
-      write(static_cast<std::int64_t*>(c.data), sum);
-    else if (c.dtype == DType::fp32)
-      write(static_cast<float*>(c.data),
-            [&](std::size_t i) { return static_cast<float>(scaled(i)); });
-    else
-      for (std::size_t at = begin; at < end;) {
-        float chunk[256];
-        const std::size_t taken = (std::min)(std::size(chunk), end - at);
-        for (std::size_t i = 0; i < taken; ++i) chunk[i] = rounded_to_odd(scaled(at + i));
-        context.kernels().element.unary({.function = Unary::copy,
-                                         .rows = 1,
-                                         .columns = taken,
-                                         .x = {.data = chunk},
-                                         .y = part(c, 0, at)});
-        at += taken;
-      }
-  });
-}
-
-// c = a b with exact sums, times the scales in double. c has no gaps, and may have an integer type.
-// Errors operator.value: a sum beyond an int32 c, or zero points far outside of their type.
-inline void multiply_integers(Context& context, GemmArgs args) {
-  double factor = static_cast<double>(args.a.scale) * static_cast<double>(args.b.scale);
-  if (args.factor != nullptr) {
-    *args.factor = static_cast<float>(factor);
-    factor = 1;
-  }
-  args.factor = nullptr;
-  args.a.scale = args.b.scale = 1;
-  const std::size_t steps = exact_products(args.a, args.b);
-  if (args.k <= steps && factor == 1 && is_floating(args.c.dtype)) return multiply(context, args);
-  args.segments = {};
-  args.stream_c = false;
-  const MatrixTarget c = args.c;
-  const std::size_t count = args.m * args.n;
-  const Tensor product = Tensor::empty(context, Shape{args.m, args.n});
-  args.c = target(product);
-  const float* some = product.data<float>();
-  if (args.k <= steps) {
-    multiply(context, args);
-    const auto sum = [some](std::size_t i) { return static_cast<std::int64_t>(some[i]); };
-    return store_integer_sums(context, count, sum, factor, c);
-  }
-  HeapVector<std::int64_t> sums(count, context.heap());
-  std::fill(sums.begin(), sums.end(), 0);
-  const GemmArgs all = args;
-  for (std::size_t first = 0; first < all.k; first += steps) {
-    args.k = (std::min)(steps, all.k - first);
-    args.a = part(all.a, 0, first);
-    args.b = part(all.b, first, 0);
-    multiply(context, args);
-    for_ranges(context, count, 1, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t i = begin; i < end; ++i) sums[i] += static_cast<std::int64_t>(some[i]);
-    });
-  }
-  store_integer_sums(
-      context, count, [&sums](std::size_t i) { return sums[i]; }, factor, c);
-}
-
-// Checks a product whose result has an integer type. Errors operator.value.
-inline void check_integer_output(std::span<const Tensor> inputs, const MatmulSetting& setting) {
-  const auto refuse = [](const std::string& given, std::string_view wanted) {
-    fail(error_id::operator_value, "matmul", "output", given, wanted);
-  };
-  const std::string type(to_string(*setting.output));
-  if (*setting.output != DType::int32 && *setting.output != DType::int64)
-    refuse(type, "a floating type, int32 or int64");
-  if (!has_8bit_integers(inputs[0]) || !has_8bit_integers(inputs[1]))
-    refuse(type + " of " + inputs[0].describe() + " and " + inputs[1].describe(),
-           "a floating type, or operands that are 8-bit integers");
-  if (setting.a.scale != 1 || setting.b.scale != 1 || setting.factor != nullptr ||
-      !setting.accumulation.plain())
-    refuse(type, "a floating type, or a product without scales and with the usual accumulation");
-}
-
-}  // namespace SOMA_NAMESPACE::detail
-
-namespace SOMA_NAMESPACE {
-
-namespace detail {
-
-struct MatmulSizes {
-  std::size_t batch = 1, m = 0, n = 0, k = 0;
-  Shape shape;
-};
-
-inline MatmulSizes matmul_sizes(std::span<const Tensor> inputs, const MatmulSetting& setting) {
-  const Tensor &a = inputs[0], &b = inputs[1];
-  check_min_rank("matmul", "a", a, 2);
-  check_min_rank("matmul", "b", b, 2);
-  const std::size_t rank = b.rank();
-  MatmulSizes sizes;
-  if (rank > 2) {
-    bool stacks = a.rank() == rank;
-    for (std::size_t i = 0; stacks && i + 2 < rank; ++i) {
-      stacks = a.size(i) == b.size(i);
-      sizes.batch *= a.size(i);
-    }
-    if (!stacks)
-      fail(error_id::tensor_shape, "matmul", "b", b.describe(),
-           "one matrix, or the number of matrices of a, " + a.describe());
-  }
-  const std::size_t rows = rank > 2 ? a.size(a.rank() - 2) : a.shape().rows();
-  const std::size_t columns = a.shape().columns();
-  sizes.m = setting.transpose_a ? columns : rows;
-  sizes.k = setting.transpose_a ? rows : columns;
-  sizes.n = setting.transpose_b ? b.size(rank - 2) : b.size(rank - 1);
-  const std::size_t inner = setting.transpose_b ? b.size(rank - 1) : b.size(rank - 2);
-  if (inner != sizes.k)
-    fail(error_id::tensor_shape, "matmul", "b", b.describe(),
-         "inner size " + std::to_string(sizes.k) + ", that of a, " + a.describe());
-  if (rank > 2)
-    sizes.shape = a.shape().with(rank - 2, sizes.m).with(rank - 1, sizes.n);
-  else if (setting.transpose_a)
-    sizes.shape = Shape{sizes.m, sizes.n};
-  else
-    sizes.shape = a.shape().with(a.rank() - 1, sizes.n);
-  return sizes;
-}
-
-inline void matmul_shape(const ShapeCall& call) {
-  const auto& setting = call.attributes.as<MatmulSetting>();
-  check_accumulation("matmul", setting.accumulation);
-  const DType a = call.inputs[0].dtype();
-  const DType dtype = setting.output.value_or(is_floating(a) ? a : DType::fp32);
-  if (!is_floating(dtype)) check_integer_output(call.inputs, setting);
-  call.outputs[0] = {matmul_sizes(call.inputs, setting).shape, dtype};
-}
-
-inline double matmul_operations(const OperatorCall& call) {
-  const MatmulSizes sizes = matmul_sizes(call.inputs, call.attributes.as<MatmulSetting>());
-  return 2.0 * static_cast<double>(call.outputs[0].elements()) * static_cast<double>(sizes.k);
-}
-
-inline void matmul_host(const OperatorCall& call) {
-  const auto& setting = call.attributes.as<MatmulSetting>();
-  const MatmulSizes sizes = matmul_sizes(call.inputs, setting);
-  const bool stacks = call.inputs[1].rank() > 2;
-  const auto rows = [&](const Tensor& tensor) {
-    return rows_of(call.context, stacks ? contiguous(call.context, tensor) : tensor);
-  };
-  const TensorRows a = rows(call.inputs[0]), b = rows(call.inputs[1]);
-  const RowSegments segments(setting.over_rows ? call.sequences : Sequences(), sizes.k);
-  GemmArgs args{.m = sizes.m, .n = sizes.n, .k = sizes.k};
-  args.a = operand(a);
-  args.b = operand(b);
-  args.c = target(call.outputs[0]);
-  const std::size_t a_step = sizes.m * sizes.k * size_of(a.dtype());
-  const std::size_t b_step = sizes.k * sizes.n * size_of(b.dtype());
-  const std::size_t c_step = sizes.m * sizes.n * size_of(call.outputs[0].dtype());
-  args.a.scale = setting.a.scale;
-  args.a.zero_point = setting.a.zero_point;
-  args.b.scale = setting.b.scale;
-  args.b.zero_point = setting.b.zero_point;
-  if (setting.transpose_a) args.a = transposed(args.a);
-  if (setting.transpose_b) args.b = transposed(args.b);
-  if (setting.over_rows) {
-    // The gradient of a weight is read once all gradients are complete. One that fits in the
-    // second-level cache may still be there then.
-    constexpr std::size_t cached_bytes = std::size_t{2} << 20;
-    args.segments = segments.get();
-    args.stream_c = c_step > cached_bytes;
-  }
-  args.accumulation = setting.accumulation;
-  args.factor = setting.factor;
-  const bool integers = has_8bit_integers(a.tensor()) && has_8bit_integers(b.tensor()) &&
-                        setting.accumulation.plain();
-  for (std::size_t i = 0; i < sizes.batch; ++i) {
-    if (integers)
-      multiply_integers(call.context, args);
-    else
-      multiply(call.context, args);
-    args.a.data = static_cast<const std::byte*>(args.a.data) + a_step;
-    args.b.data = static_cast<const std::byte*>(args.b.data) + b_step;
-    args.c.data = static_cast<std::byte*>(args.c.data) + c_step;
-  }
-}
-
-// The rows of the result are those of a, its columns those of b. A batch that the product sums over
-// is gone.
-inline void matmul_batch(const BatchCall& call) {
-  const auto& setting = call.attributes.as<MatmulSetting>();
-  const std::size_t rank = call.outputs[0].rank(), first = call.first();
-  const Sequences& batch = call.batches[first];
-  const bool turned = first == 0 ? setting.transpose_a : setting.transpose_b;
-  const std::size_t own_rank = call.inputs[first].rank();
-  BatchPlace place = batch.place();
-  const bool last = place.dimension + 1 == own_rank;
-  const bool in_stack = call.inputs[1].rank() > 2 && place.dimension + 2 < own_rank;
-  if (!in_stack) {
-    const bool gone = first == 0 ? last != turned : last == turned;
-    if (gone) return;
-    if (first == 1) place.dimension = rank - 1;
-    if (first == 0 && turned) place.dimension = rank - 2;
-  }
-  call.results[0] = batch.at(place);
-}
-
-inline void matmul_gradient(const GradientCall& call);
-
-}  // namespace detail
-
-namespace ops {
-
-inline constexpr Operator matmul{.name = "matmul",
-                                 .min_inputs = 2,
-                                 .max_inputs = 2,
-                                 .keeps_inputs = 3,
-                                 .wants_batches = true,
-                                 .batch = &detail::matmul_batch,
-                                 .shape = &detail::matmul_shape,
-                                 .host = &detail::matmul_host,
-                                 .gradient = &detail::matmul_gradient,
-                                 .wide_gradients = true,
-                                 .built_in_samples = true,
-                                 .operations = &detail::matmul_operations};
-
-}  // namespace ops
-
-// y = op(a) op(b): da = dy op(b)^T and db = op(a)^T dy, each transposed as its operand was, and
-// times its operand's scale. Sums over the rows of a follow the batch in them; so do sums over a
-// batch in the columns of op(a)^T or of b.
-inline void detail::matmul_gradient(const GradientCall& call) {
-  const auto& setting = call.attributes.as<MatmulSetting>();
-  const bool ta = setting.transpose_a, tb = setting.transpose_b, stacks = call.inputs[1].rank() > 2;
-  const auto in_order = [&](const Tensor& tensor, const Sequences& batch) {
-    return stacks ? tensor : rows_in_batch_order(call.context, tensor, batch);
-  };
-  const auto give = [&](std::size_t input, const Tensor& x, const Tensor& z, MatmulSetting how,
-                        const Sequences& batch) {
-    how.output = call.sum_type(input);
-    how.accumulation = setting.accumulation;
-    call.input_gradients[input].values =
-        run(call.context, ops::matmul, how, {x, z}, batch)[0].reshape(call.inputs[input].shape());
-  };
-  // The batch of input i, if it lies in that dimension, or in a dimension before the last.
-  const auto batch_of = [&](std::size_t i, bool in_last) {
-    if (stacks || call.batches.empty() || !call.batches[i].defined()) return Sequences();
-    const BatchPlace& place = call.batches[i].place();
-    const bool last = place.dimension + 1 == call.inputs[i].rank();
-    const bool one_run = !in_last || place.outer == 1;
-    return last == in_last && one_run ? call.batches[i] : Sequences();
-  };
-  const Tensor b = call.inputs[1];
-  const Quantization scaled_a{.scale = setting.a.scale}, scaled_b{.scale = setting.b.scale};
-  if (call.wanted[0]) {
-    const Tensor dy = in_order(call.output_gradients[0], {});
-    const Sequences batch = batch_of(1, !tb);
-    const bool over = batch.defined() && (!tb || batch.place().outer == 1);
-    if (!ta)
-      give(0, dy, b, {.transpose_b = !tb, .over_rows = over, .a = scaled_a, .b = setting.b}, batch);
-    else
-      give(0, b, dy,
-           {.transpose_a = tb,
-            .transpose_b = true,
-            .over_rows = over,
-            .a = setting.b,
-            .b = scaled_a},
-           batch);
-  }
-  if (!call.wanted[1]) return;
-  const Sequences batch = batch_of(0, ta);
-  const Sequences rows = ta ? Sequences() : batch;
-  const Tensor a = in_order(call.inputs[0], rows), dy = in_order(call.output_gradients[0], rows);
-  const bool over_rows = !stacks && (!ta || batch.defined());
-  if (!tb)
-    give(1, a, dy, {.transpose_a = !ta, .over_rows = over_rows, .a = setting.a, .b = scaled_b},
-         batch);
-  else
-    give(1, dy, a,
-         {.transpose_a = true,
-          .transpose_b = ta,
-          .over_rows = over_rows,
-          .a = scaled_b,
-          .b = setting.a},
-         batch);
-}
-
-}  // namespace SOMA_NAMESPACE
-
-namespace SOMA_NAMESPACE {
-
-namespace detail {
-
-// Inputs x, weight, bias, residual; the last two are optional.
-inline void linear_shape(const ShapeCall& call) {
-  const auto& setting = call.attributes.as<LinearSetting>();
-  const Tensor &x = call.inputs[0], &weight = call.inputs[1];
-  check_min_rank("linear", "x", x, 1);
-  check_floating("linear", "x", x);
-  check_rank("linear", "weight", weight, 2);
-  if (x.shape().columns() != weight.size(1))
-    fail(error_id::tensor_shape, "linear", "x", x.describe(),
-         "[..., " + std::to_string(weight.size(1)) + "] for the weight, " + weight.describe());
-  const Shape shape = x.shape().with(x.rank() - 1, weight.size(0));
-  if (call.inputs.size() > 2 && call.inputs[2].defined())
-    check_shape("linear", "bias", call.inputs[2], Shape{weight.size(0)});
-  if (call.inputs.size() > 3 && call.inputs[3].defined())
-    check_shape("linear", "residual", call.inputs[3], shape);
-  check_accumulation("linear", setting.accumulation);
-  const DType dtype = setting.output.value_or(x.dtype());
-  check_output("linear", dtype);
-  call.outputs[0] = {shape, dtype};
-  // The input of the activation, for its gradient.
-  call.outputs[1] = {setting.activation == Activation::none ? Shape{0} : shape, dtype};
-}
-
-inline void linear_host(const OperatorCall& call) {
-  const auto& setting = call.attributes.as<LinearSetting>();
-  Context& context = call.context;
-  const TensorRows x = rows_of(context, call.inputs[0]);
-  const TensorRows weight = rows_of(context, call.inputs[1]);
-  const Tensor bias = call.inputs.size() > 2 ? plain_fp32(context, call.inputs[2]) : Tensor();
-  const TensorRows residual = rows_of(context, input_or_none(call.inputs, 3));
-  const Tensor& y = call.outputs[0];
-  GemmArgs args{.m = x.shape().rows(), .n = weight.rows(), .k = weight.columns()};
-  args.a = operand(x);
-  args.b = transposed(operand(weight));
-  args.a.scale = setting.x_scale;
-  args.b.scale = setting.weight_scale;
-  args.c = target(y);
-  args.accumulation = setting.accumulation;
-  args.epilogue.bias = floats(bias);
-  args.epilogue.activation = setting.activation;
-  args.epilogue.dropout = dropout_args(setting.dropout, call.sequences, args.m, args.n);
-  if (residual.defined()) args.epilogue.residual = operand(residual);
-  if (setting.activation != Activation::none)
-    args.epilogue.pre_activation = target(call.outputs[1]);
-  multiply(context, args);
-}
-
-inline double linear_operations(const OperatorCall& call) {
-  return 2.0 * static_cast<double>(call.outputs[0].elements()) *
-         static_cast<double>(call.inputs[1].size(1));
-}
-
-inline Tensor activation_gradient(Context& context, Activation activation, const Tensor& x,
-                                  const Tensor& dy) {
-  if (activation == Activation::none) return dy;
-  return run(context, unary_backward_of(unary_of(activation)), {}, {x, dy})[0];
-}
-
-// The gradient of the matrix product's result, from the gradient of the layer's result.
-inline Tensor product_gradient(const GradientCall& call, Activation activation,
-                               const DropoutSetting& dropout) {
-  Tensor d = call.output_gradients[0];
-  if (dropout.probability > 0) d = run(call.context, ops::dropout, dropout, {d}, call.sequences)[0];
-  return activation_gradient(call.context, activation, call.outputs[1], d);
-}
-
-inline bool is_wanted(const GradientCall& call, std::size_t input) {
-  return input < call.inputs.size() && call.wanted[input];
-}
-
-// The gradients of bias and residual, from the gradient of the product's result, as rows.
-inline void addend_gradients(const GradientCall& call, const Tensor& rows) {
-  if (is_wanted(call, 2))
-    call.input_gradients[2].values =
-        sum_to(call.context, rows, call.inputs[2].shape(), call.sequences);
-  if (is_wanted(call, 3)) call.input_gradients[3].values = call.output_gradients[0];
-}
-
-inline void linear_gradient(const GradientCall& call) {
-  const auto& setting = call.attributes.as<LinearSetting>();
-  Context& context = call.context;
-  const Tensor d = product_gradient(call, setting.activation, setting.dropout);
-  const Tensor rows = as_rows(context, d);
-  if (is_wanted(call, 0))
-    call.input_gradients[0].values = run(context, ops::matmul,
-                                         MatmulSetting{.a = {.scale = setting.x_scale},
-                                                       .b = {.scale = setting.weight_scale},
-                                                       .output = call.sum_type(0),
-                                                       .accumulation = setting.accumulation},
-                                         {rows, call.inputs[1]}, call.sequences)[0]
-                                         .reshape(call.inputs[0].shape());
-  if (is_wanted(call, 1))
-    call.input_gradients[1].values =
-        run(context, ops::matmul,
-            MatmulSetting{.transpose_a = true,
-                          .over_rows = true,
-                          .a = {.scale = setting.weight_scale},
-                          .b = {.scale = setting.x_scale},
-                          .output = call.sum_type(1),
-                          .accumulation = setting.accumulation},
-            {rows, as_rows(context, call.inputs[0])}, call.sequences)[0];
-  addend_gradients(call, rows);
-}
-
-}  // namespace detail
-
-namespace ops {
-
-inline constexpr Operator linear{.name = "linear",
-                                 .min_inputs = 2,
-                                 .max_inputs = 4,
-                                 .outputs = 2,
-                                 .keeps_inputs = 3,
-                                 .keeps_outputs = 2,
-                                 .batch_inputs = 1 | 8,
-                                 .shape = &detail::linear_shape,
-                                 .host = &detail::linear_host,
-                                 .gradient = &detail::linear_gradient,
-                                 .wide_gradients = true,
-                                 .built_in_samples = true,
-                                 .operations = &detail::linear_operations};
-
-}  // namespace ops
-}  // namespace SOMA_NAMESPACE
-// ---- soma/ops/product/quantize.hpp
-// Quantize: numbers of a narrow format with scales, as an operand of a matrix product. All leading
-// dimensions of x are rows.
-//
-// Outputs: values (shape of x), scales (fp32, one for each scaling block: rows of scales by columns
-// of scales) and amax (fp32, [1]: the largest finite |x|). Values have the type quantized_dtype().
-// They are codes with one scale, which the product applies; or they are numbers times their scales,
-// which the product multiplies directly.
-//
-// Scaling blocks lie along a row: Granularity::row, 1 x 128 and groups of 32 are parts of a row,
-// and 128 x 128 blocks start from the first row of each shard. If the sum runs down the columns
-// (along_rows), the first three are a column, and 128 or 32 rows of a column; all start anew at
-// each shard. Without sequences, shards are the even cut of a sum over rows. Parameters belong to
-// no batch and are not cut. A shard without rows has no scaling blocks.
-//
-// Stochastic rounding draws by logical index, whatever the scaling blocks. It costs two passes over
-// the data if the scale is a whole tensor's amax, else one.
-
-// ---- soma/ops/product/quantize_grid.hpp
-// QuantizeGrid: the bounds of ops::quantize's scaling blocks, and their distribution to threads.
-
-namespace SOMA_NAMESPACE::detail {
-
-constexpr bool has_one_scale(const Scaling& scaling) {
-  return scaling.policy == ScalePolicy::none || scaling.granularity == Granularity::tensor;
-}
-
-// The division of x's rows and columns into scaling blocks.
-class QuantizeGrid {
- public:
-  QuantizeGrid(const QuantizeSetting& setting, const Sequences& sequences, std::size_t rows,
-               std::size_t columns)
-      : shards_(sequences, rows), whole_{0, rows}, columns_(columns) {
-    const Granularity granularity = setting.quantizer.scaling.granularity;
-    const ScalingBlock along = scaling_block(granularity);
-    one_scale_ = has_one_scale(setting.quantizer.scaling);
-    const bool turned =
-        !one_scale_ && setting.along_rows && granularity != Granularity::block_128x128;
-    group_rows_ = one_scale_ ? 1 : turned ? along.columns : along.rows;
-    group_columns_ = one_scale_ ? 0 : turned ? along.rows : along.columns;
-    const bool cut = !one_scale_ && !setting.parameter &&
-                     (setting.along_rows || (group_rows_ == 128 && sequences.defined()));
-    segments_ = cut ? shards_.get() : Segments{whole_.data(), 1};
-    for (std::size_t i = 0; i < segments_.count; ++i) groups_ += groups_in(i);
-  }
-  QuantizeGrid(const QuantizeGrid&) = delete;
-  QuantizeGrid& operator=(const QuantizeGrid&) = delete;
-
-  bool one_scale() const { return one_scale_; }
-  // The size of a scaling block: 0 rows means all rows of a shard, 0 columns all columns.
-  std::size_t group_rows() const { return group_rows_; }
-  std::size_t group_columns() const { return group_columns_; }
-  // Rows and columns of scales.
-  ScaleGrid scales() const {
-    if (one_scale_) return {1, 1};
-    return {groups_, group_columns_ == 0 ? 1 : (columns_ + group_columns_ - 1) / group_columns_};
-  }
-
-  // Calls call(first row, rows, first column, columns, row of scales) for parts that consist of
-  // whole scaling blocks and lie in one shard, on all threads.
-  template <class Call>
-  void for_parts(Context& context, const Call& call) const {
-    const std::size_t width =
-        group_columns_ == 0 && !one_scale_ ? columns_ : (std::min)(columns_, part_columns);
-    if (width == 0 || groups_ == 0) return;
-    const std::size_t parts = (columns_ + width - 1) / width;
-    const std::size_t rows = whole_[1] / groups_ + 1;
-    for_ranges(context, groups_ * parts, rows * width, [&](std::size_t begin, std::size_t end) {
-      while (begin != end) {
-        const std::size_t column = begin / groups_ * width, first = begin % groups_;
-        const std::size_t last = (std::min)(groups_, first + (end - begin));
-        for_pieces(first, last, [&](std::size_t row, std::size_t count, std::size_t group) {
-          call(row, count, column, (std::min)(width, columns_ - column), group);
-        });
-        begin += last - first;
-      }
-    });
-  }
-
- private:
-  static constexpr std::size_t part_columns = 2048;  // whole scaling blocks
-
-  std::size_t groups_in(std::size_t segment) const {
-    const std::size_t rows = segments_.bounds[segment + 1] - segments_.bounds[segment];
-    const std::size_t step = group_rows_ == 0 ? (std::max)(rows, std::size_t{1}) : group_rows_;
-    return (rows + step - 1) / step;
-  }
-
-  // Calls call(first row, rows, first group) for the part of groups first ... last - 1 in each
-  // shard.
-  template <class Call>
-  void for_pieces(std::size_t first, std::size_t last, const Call& call) const {
-    std::size_t before = 0;  // groups of the shards before
-    for (std::size_t i = 0; i < segments_.count; ++i) {
-      const std::size_t start = segments_.bounds[i], end = segments_.bounds[i + 1];
-      const std::size_t step = group_rows_ == 0 ? end - start : group_rows_;
-      const std::size_t from = (std::max)(first, before), count = groups_in(i);
-      const std::size_t to = (std::min)(last, before + count);
-      if (from < to) {
-        const std::size_t row = start + (from - before) * step;
-        call(row, (std::min)(end, start + (to - before) * step) - row, from);
-      }
-      before += count;
-    }
-  }
-
-  RowSegments shards_;
-  std::array<std::size_t, 2> whole_;
-  std::size_t columns_, group_rows_ = 0, group_columns_ = 0, groups_ = 0;
-  bool one_scale_ = false;
-  Segments segments_{};
-};
-
-}  // namespace SOMA_NAMESPACE::detail
-
-namespace SOMA_NAMESPACE {
-
-namespace detail {
-
-// The index of the type whose codes are numbers of the quantizer's format; -1 if there is no such
-// type, or if there are many scales.
-constexpr int quantized_code_dtype(const Quantizer& quantizer) {
-  return has_one_scale(quantizer.scaling) ? dtype_index(quantizer.format.with(Overflow::special))
-                                          : -1;
-}
-
-}  // namespace detail
-
-// The element type of quantize's result. It is the format's own type if a tensor has one scale and
-// the type exists. Otherwise it is bf16 if bf16 holds the products of all numbers with powers of
-// two (except those below its smallest number), else fp32.
-constexpr DType quantized_dtype(const Quantizer& quantizer) {
-  const FloatFormat& format = quantizer.format;
-  if (const int index = detail::quantized_code_dtype(quantizer); index >= 0)
-    return static_cast<DType>(index);
-  const bool plain_scale = quantizer.scaling.policy == ScalePolicy::none ||
-                           quantizer.scaling.format != ScaleFormat::fp32;
-  return plain_scale && format.mantissa_bits <= 7 && format.min_spacing_exponent() >= -133
-             ? DType::bf16
-             : DType::fp32;
-}
-
-namespace detail {
-
-// Error scaling.invalid.
-inline void check_quantizer_scale(const QuantizeSetting& setting) {
-  const Scaling& scaling = validate(setting.quantizer.scaling, "quantize");
-  if (scaling.policy != ScalePolicy::delayed) return;
-  if (scaling.granularity != Granularity::tensor)
-    fail(error_id::bad_scaling, "quantize", "scaling.policy",
-         "delayed, for granules smaller than a tensor", "current, or Granularity::tensor");
-  if (!(setting.scale > 0 && setting.scale <= (std::numeric_limits<float>::max)()))
-    fail(error_id::bad_scaling, "quantize", "scale", std::to_string(setting.scale),
-         "positive and finite");
-}
-
-// Errors tensor.rank, tensor.dtype, format.impossible, rounding.random_bits, scaling.invalid.
-inline void quantize_shape(const ShapeCall& call) {
-  const auto& setting = call.attributes.as<QuantizeSetting>();
-  const Tensor& x = call.inputs[0];
-  check_min_rank("quantize", "x", x, 1);
-  check_floating("quantize", "x", x);
-  const FloatFormat& format = validate(setting.quantizer.format, "quantize");
-  if (!format.is_signed || !format.has_zero())
-    fail(error_id::impossible_format, "quantize", "format", to_string(format),
-         "a format with a sign and a zero");
-  check_random_bits("quantize", "rounding.random_bits", setting.quantizer.rounding);
-  check_quantizer_scale(setting);
-  const ScaleGrid scales =
-      QuantizeGrid(setting, call.sequences, x.shape().rows(), x.shape().columns()).scales();
-  call.outputs[0] = {x.shape(), quantized_dtype(setting.quantizer)};
-  call.outputs[1] = {Shape{scales.rows, scales.columns}, DType::fp32};
-  call.outputs[2] = {Shape{1}, DType::fp32};
-}
-
-// Draws of stochastic rounding. Error random.index_range.
-inline void set_quantize_draws(const QuantizeSetting& setting, const Sequences& sequences,
-                               std::size_t rows, std::size_t columns, MatrixTarget& y) {
-  y.rounding = setting.quantizer.rounding;
-  if (y.rounding.mode != RoundingMode::stochastic || rows == 0 || columns == 0) return;
-  y.draw = setting.draw;
-  y.draw.index = 0;
-  if (setting.parameter) {
-    static_cast<void>(parameter_index(rows - 1, columns - 1));
-    y.draw_row_stride = std::size_t{1} << 32;
-    return;
-  }
-  static_cast<void>(token_index(0, 0, columns - 1));
-  y.row_indices = draw_rows(sequences, rows);
-  if (!sequences.defined()) {
-    static_cast<void>(token_index(rows - 1, 0, 0));
-    y.draw_row_stride = std::size_t{1} << 40;
-  }
-}
-
-// One scale for all parts.
-inline float quantize_whole(const OperatorCall& call, const QuantizeGrid& grid, QuantizeArgs args) {
-  const auto& setting = call.attributes.as<QuantizeSetting>();
-  const Scaling& scaling = setting.quantizer.scaling;
-  const bool current = scaling.policy == ScalePolicy::current;
-  AtomicMaximum amax;
-  const auto pass = [&](QuantizeArgs all, bool measures) {
-    grid.for_parts(call.context, [&](std::size_t row, std::size_t rows, std::size_t column,
-                                     std::size_t columns, std::size_t) {
-      QuantizeArgs part_args = all;
-      float largest = 0;
-      part_args.rows = rows;
-      part_args.columns = columns;
-      part_args.x = part(all.x, row, column);
-      part_args.y = part(all.y, row, column);
-      if (measures) part_args.amax = &largest;
-      call.context.kernels().quantize(part_args);
-      if (measures) amax.include(largest);
-    });
-  };
-  float& scale = *args.scales;
-  scale = scaling.policy == ScalePolicy::delayed ? setting.scale : 1.0f;
-  if (current) {
-    QuantizeArgs only_amax = args;
-    only_amax.y.data = nullptr;
-    pass(only_amax, true);
-    scale = scale_for(scaling, args.format, amax.value());
-    args.scaling.policy = ScalePolicy::delayed;
-  }
-  pass(args, !current);
-  return amax.value();
-}
-
-inline float quantize_blocks(const OperatorCall& call, const QuantizeGrid& grid,
-                             const QuantizeArgs& args) {
-  const ScaleGrid scales = grid.scales();
-  if (call.inputs[0].elements() == 0)  // rows without columns
-    std::fill_n(args.scales, scales.size(), 1.0f);
-  const Tensor all_amax = Tensor::zeros(call.context, Shape{scales.rows, scales.columns});
-  float* found = all_amax.mutable_data<float>();
-  AtomicMaximum amax;
-  grid.for_parts(call.context, [&](std::size_t row, std::size_t rows, std::size_t column,
-                                   std::size_t columns, std::size_t group) {
-    const std::size_t width = grid.group_columns() == 0 ? columns : grid.group_columns();
-    const std::size_t at = group * scales.columns + column / width;
-    QuantizeArgs part_args = args;
-    part_args.rows = rows;
-    part_args.columns = columns;
-    part_args.x = part(args.x, row, column);
-    part_args.y = part(args.y, row, column);
-    part_args.group_rows = grid.group_rows();
-    part_args.group_columns = grid.group_columns();
-    part_args.group_stride = scales.columns;
-    part_args.scales = args.scales + at;
-    part_args.amax = found + at;
-    call.context.kernels().quantize(part_args);
-    const std::size_t step = grid.group_rows() == 0 ? rows : grid.group_rows();
-    for (std::size_t g = 0; g * step < rows; ++g)
-      for (std::size_t i = 0; i * width < columns; ++i)
-        amax.include(found[at + g * scales.columns + i]);
-  });
-  return amax.value();
-}
-
-inline void quantize_host(const OperatorCall& call) {
-  const auto& setting = call.attributes.as<QuantizeSetting>();
-  const TensorRows x = rows_of(call.context, call.inputs[0]);
-  const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
-  const QuantizeGrid grid(setting, call.sequences, rows, columns);
-  QuantizeArgs args;
-  args.x = operand(x);
-  args.y = target(call.outputs[0]);
-  set_quantize_draws(setting, call.sequences, rows, columns, args.y);
-  args.format = setting.quantizer.format;
-  args.scaling = setting.quantizer.scaling;
-  args.codes = quantized_code_dtype(setting.quantizer) >= 0;
-  args.scales = call.outputs[1].mutable_data<float>();
-  call.outputs[2].mutable_data<float>()[0] =
-      grid.one_scale() ? quantize_whole(call, grid, args) : quantize_blocks(call, grid, args);
-}
-
-}  // namespace detail
-
-namespace ops {
-
-inline constexpr Operator quantize{.name = "quantize",
-                                   .outputs = 3,
-                                   .batch_inputs = 1,
-                                   .shape = &detail::quantize_shape,
-                                   .host = &detail::quantize_host,
-                                   .wide_gradients = true,
-                                   .built_in_samples = true};
-
-}  // namespace ops
-}  // namespace SOMA_NAMESPACE
-// ---- soma/ops/product/quantized_linear.hpp
-// quantized_linear: a linear layer whose three products (y = x W^T, dx = dy W, dW = dy^T x) read
-// converted operands. Composed of quantize, linear and matmul; gradients pass conversions
-// unchanged ("straight through", arXiv 1308.3432).
-
-// ---- soma/ops/product/inspect.hpp
-// numeric::inspect() of tensors: the effect of a quantizer on a tensor. One element at a time, on
-// all threads: for experiments, not for the hot path.
-
-namespace SOMA_NAMESPACE {
-
-namespace detail {
-
-// The effect of ops::quantize on x.
-inline numeric::Inspection inspect_conversion(Context& context, const Tensor& x,
-                                              const Outputs& made, const QuantizeSetting& setting) {
-  const auto plain = [&](const Tensor& tensor) {
-    return plain_fp32(context, as_rows(context, tensor));
-  };
-  const Tensor before = plain(x), after = plain(made[0]), scales = made[1];
-  const Quantizer& quantizer = setting.quantizer;
-  const bool codes = quantized_code_dtype(quantizer) >= 0;
-  const bool scaled = quantizer.scaling.policy != ScalePolicy::none;
-  const ScalingBlock block =
-      scaling_block(scaled ? quantizer.scaling.granularity : Granularity::tensor);
-  const std::size_t rows = before.shape().rows(), columns = before.shape().columns();
-  const ScaleGrid grid =
-      scale_grid(scaled ? quantizer.scaling.granularity : Granularity::tensor, rows, columns);
-  // Groups along tokens start anew at shards, so rows alone do not determine the index of their
-  // scales.
-  const bool located = scales.elements() == grid.size() && !setting.along_rows;
-  const double largest = decode(quantizer.format, quantizer.format.max_finite_code());
-  const double normal = std::ldexp(1.0, quantizer.format.min_normal_exponent());
-  const auto inspect_rows = [&](numeric::Inspection& result, std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i)
-      for (std::size_t j = 0; j < columns; ++j) {
-        const std::size_t row = block.rows == 0 ? 0 : i / block.rows;
-        const std::size_t column = block.columns == 0 ? 0 : j / block.columns;
-        const float scale = located ? scales.data<float>()[row * grid.columns + column] : 1.0f;
-        const float stored = after.data<float>()[i * columns + j];
-        numeric::inspect(
-            result, before.data<float>()[i * columns + j], codes ? stored * scale : stored,
-            located ? largest * double{scale} : std::numeric_limits<double>::infinity(),
-            located ? normal * double{scale} : 0.0);
-      }
-  };
-  // A fixed number of parts, added in order: the same sums from any number of threads.
-  constexpr std::size_t parts = 32;
-  std::vector<numeric::Inspection> found(parts);
-  for_ranges(context, parts, rows * columns / parts, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t part = begin; part < end; ++part)
-      inspect_rows(found[part], rows * part / parts, rows * (part + 1) / parts);
-  });
-  numeric::Inspection result;
-  for (const numeric::Inspection& part : found) result += part;
-  return result;
-}
-
-}  // namespace detail
-
-namespace numeric {
-
-// The effect of the quantizer on a tensor of a floating type. A delayed scale is taken from the
-// tensor's own amax. Error tensor.dtype, and those of ops::quantize.
-inline Inspection inspect(Context& context, const Tensor& x, const Quantizer& quantizer) {
-  QuantizeSetting setting{.quantizer = quantizer};
-  if (setting.quantizer.scaling.policy == ScalePolicy::delayed)
-    setting.quantizer.scaling.policy = ScalePolicy::current;
-  return soma::detail::inspect_conversion(context, x, run(context, ops::quantize, setting, {x}),
-                                          setting);
-}
-
-}  // namespace numeric
-}  // namespace SOMA_NAMESPACE
-
-namespace SOMA_NAMESPACE {
-
-namespace detail {
-
-// An operand in the form that a product reads: stored numbers, which stand for `scale` times
-// themselves.
-struct ConvertedOperand {
-  Tensor values;
-  float scale = 1;
-  float amax = 0;  // for operands with delayed scales
-};
-
-// True if sums in the two directions need different conversions.
-constexpr bool has_direction(const Quantizer& quantizer) {
-  return quantizer.scaling.policy != ScalePolicy::none &&
-         quantizer.scaling.granularity != Granularity::tensor &&
-         quantizer.scaling.granularity != Granularity::block_128x128;
-}
-
-constexpr bool leaves_alone(const Quantizer& quantizer, DType stored) {
-  return quantizer.format == formats::fp32 ||
-         (quantizer.format == format_of(stored) && quantizer.scaling.policy == ScalePolicy::none);
-}
-
-// True if a cast gives the same result, for which devices have a program.
-constexpr bool is_cast(const Quantizer& quantizer) {
-  return quantizer.scaling.policy == ScalePolicy::none &&
-         quantizer.rounding == Rounding::nearest_even && dtype_index(quantizer.format) >= 0;
-}
-
-// The same as ops::quantize, but without amax, which is for scales only.
-inline Outputs cast_operand(Context& context, const Quantizer& quantizer, const Tensor& x) {
-  const CastSetting setting{.dtype = find_dtype(quantizer.format)};
-  return {run(context, ops::cast, setting, {x})[0], Tensor::full(context, Shape{1, 1}, 1.0f)};
-}
-
-struct OperandUse {
-  bool along_rows = false, parameter = false, training = false, record = false;
-  std::uint32_t step = 0;
-};
-
-inline float largest_magnitude(Context& context, const Tensor& x) {
-  const TensorRows all = rows_of(context, x);
-  const std::size_t rows = all.shape().rows(), columns = all.shape().columns();
-  AtomicMaximum amax;
-  for_ranges(context, rows, columns, [&](std::size_t begin, std::size_t end) {
-    float largest = 0;
-    context.kernels().quantize({.rows = end - begin,
-                                .columns = columns,
-                                .x = part(operand(all), begin, 0),
-                                .amax = &largest});
-    amax.include(largest);
-  });
-  return amax.value();
-}
-
-inline ConvertedOperand convert_operand(Context& context, LinearOperand& operand,
-                                        const GlobalMaximum& maximum, const Tensor& x,
-                                        const Sequences& sequences, const OperandUse& use) {
-  QuantizeSetting setting{.quantizer = operand.quantizer,
-                          .along_rows = use.along_rows,
-                          .parameter = use.parameter,
-                          .draw = operand.draw};
-  setting.draw.step = use.step;
-  if (leaves_alone(setting.quantizer, x.dtype())) return {x, 1};
-  Scaling& scaling = setting.quantizer.scaling;
-  const bool remembers = scaling.policy == ScalePolicy::delayed;
-  if (remembers && operand.scale == 0) scaling.policy = ScalePolicy::current;
-  setting.scale = operand.scale;
-  const bool global = maximum.run != nullptr && !use.parameter;
-  if (global && scaling.policy == ScalePolicy::current &&
-      scaling.granularity == Granularity::tensor) {
-    float amax = largest_magnitude(context, x);
-    maximum.run(maximum.self, {&amax, 1});
-    setting.scale = scale_for(scaling, setting.quantizer.format, amax);
-    scaling.policy = ScalePolicy::delayed;
-  }
-  const Outputs made = is_cast(setting.quantizer)
-                           ? cast_operand(context, setting.quantizer, x)
-                           : run(context, ops::quantize, setting, {x}, sequences);
-  const float amax = remembers ? made[2].data<float>()[0] : 0;
-  if (use.training) operand.amax = (std::max)(operand.amax, amax);
-  if (operand.statistics != nullptr && use.training && use.record &&
-      !(use.along_rows && !use.parameter))
-    *operand.statistics += inspect_conversion(context, x, made, setting);
-  const bool codes = quantized_code_dtype(operand.quantizer) >= 0;
-  return {made[0], codes ? made[1].data<float>()[0] : 1, amax};
-}
-
-inline ConvertedOperand converted_weight(Context& context, LinearFormats& formats,
-                                         const Tensor& weight, bool along_rows,
-                                         const QuantizedLinearSetting& setting) {
-  const Quantizer& quantizer = formats.weight.quantizer;
-  if (leaves_alone(quantizer, weight.dtype())) return {weight, 1};
-  LinearFormats::Converted& kept =
-      along_rows && has_direction(quantizer) ? formats.backward : formats.forward;
-  const bool fresh = kept.source == weight.identity() && kept.wanted_scale == formats.weight.scale;
-  if (!fresh) {
-    const ConvertedOperand made =
-        convert_operand(context, formats.weight, formats.maximum, weight, {},
-                        {.along_rows = along_rows,
-                         .parameter = true,
-                         .training = setting.training,
-                         .record = setting.record,
-                         .step = setting.step});
-    kept = {weight.identity(), formats.weight.scale, made.values, made.scale, made.amax};
-  } else if (setting.training) {
-    // An evaluation may have made the conversion: the step still counts its amax.
-    formats.weight.amax = (std::max)(formats.weight.amax, kept.amax);
-  }
-  return {kept.values, kept.scale};
-}
-
-// Inputs as for linear. Outputs: y, the input of the activation, x for the gradient of the weight,
-// and its scale.
-inline void quantized_linear_host(const OperatorCall& call) {
-  const auto& setting = call.attributes.as<QuantizedLinearSetting>();
-  LinearFormats& formats = *setting.formats;
-  Context& context = call.context;
-  const Tensor &x = call.inputs[0], &weight = call.inputs[1];
-  const auto convert = [&](bool along_rows) {
-    return convert_operand(context, formats.x, formats.maximum, x, call.sequences,
-                           {.along_rows = along_rows,
-                            .training = setting.training,
-                            .record = setting.record,
-                            .step = setting.step});
-  };
-  const ConvertedOperand input = convert(false);
-  const ConvertedOperand kernel = converted_weight(context, formats, weight, false, setting);
-  const Outputs made = run(
-      context, ops::linear,
-      LinearSetting{.activation = setting.activation,
-                    .dropout = setting.dropout,
-                    .x_scale = input.scale,
-                    .weight_scale = kernel.scale,
-                    .output = x.dtype(),
-                    .accumulation = formats.accumulation},
-      {input.values, kernel.values, input_or_none(call.inputs, 2), input_or_none(call.inputs, 3)},
-      call.sequences);
-  ConvertedOperand kept{Tensor::empty(context, Shape{0}), 1};
-  if (setting.record) kept = has_direction(formats.x.quantizer) ? convert(true) : input;
-  call.outputs[0] = made[0];
-  call.outputs[1] = made[1];
-  call.outputs[2] = kept.values;
-  call.outputs[3] = Tensor::scalar(context, kept.scale);
-}
-
-inline void quantized_linear_gradient(const GradientCall& call) {
-  const auto& setting = call.attributes.as<QuantizedLinearSetting>();
-  LinearFormats& formats = *setting.formats;
-  Context& context = call.context;
-  const Tensor d = product_gradient(call, setting.activation, setting.dropout);
-  const Tensor rows = as_rows(context, d);
-  const auto convert = [&](bool along_rows) {
-    return convert_operand(context, formats.gradient, formats.maximum, rows, call.sequences,
-                           {.along_rows = along_rows,
-                            .training = setting.training,
-                            .record = true,
-                            .step = setting.step});
-  };
-  ConvertedOperand dy;
-  if (is_wanted(call, 0) || !has_direction(formats.gradient.quantizer)) dy = convert(false);
-  if (is_wanted(call, 0)) {
-    const ConvertedOperand kernel =
-        converted_weight(context, formats, call.inputs[1], true, setting);
-    call.input_gradients[0].values =
-        run(context, ops::matmul,
-            MatmulSetting{.a = {.scale = dy.scale},
-                          .b = {.scale = kernel.scale},
-                          .output = call.sum_type(0).value_or(
-                              formats.input_gradient.value_or(call.inputs[0].dtype())),
-                          .accumulation = formats.accumulation},
-            {dy.values, kernel.values}, call.sequences)[0]
-            .reshape(call.inputs[0].shape());
-  }
-  if (is_wanted(call, 1)) {
-    if (has_direction(formats.gradient.quantizer)) dy = convert(true);
-    Gradient& gradient = call.input_gradients[1];
-    gradient.values = run(context, ops::matmul,
-                          MatmulSetting{.transpose_a = true,
-                                        .over_rows = true,
-                                        .a = {.scale = dy.scale},
-                                        .b = {.scale = call.outputs[3].data<float>()[0]},
-                                        .output = call.sum_type(1).value_or(DType::fp32),
-                                        .factor = formats.part ? &gradient.factor : nullptr,
-                                        .accumulation = formats.accumulation},
-                          {dy.values, as_rows(context, call.outputs[2])}, call.sequences)[0];
-  }
-  addend_gradients(call, rows);
-}
-
-}  // namespace detail
-
-namespace ops {
-
-inline constexpr Operator quantized_linear{.name = "quantized_linear",
-                                           .min_inputs = 2,
-                                           .max_inputs = 4,
-                                           .outputs = 4,
-                                           .keeps_inputs = 2,
-                                           .keeps_outputs = 14,
-                                           .allocates_outputs = true,
-                                           .composite = true,
-                                           .batch_inputs = 1 | 8,
-                                           .host = &detail::quantized_linear_host,
-                                           .gradient = &detail::quantized_linear_gradient,
-                                           .wide_gradients = true,
-                                           .built_in_samples = true};
 
 }  // namespace ops
 }  // namespace SOMA_NAMESPACE
@@ -38824,6 +40255,111 @@ inline void detail::rotary_gradient(const GradientCall& call) {
 }
 
 }  // namespace SOMA_NAMESPACE
+// ---- soma/ops/sequence/sequence_pool.hpp
+// sequence_pool: [rows, C] to [sequences, C]: the mean of each sequence's rows, or the largest
+// element of each column. Rows of padding do not count. A mean is summed in double and rounded
+// once; among equal elements the first is the largest, and NaN is larger than all numbers.
+
+namespace SOMA_NAMESPACE {
+
+namespace detail {
+
+// Error ragged.empty_sequence: a sequence without rows of its own.
+inline void sequence_pool_shape(const ShapeCall& call) {
+  const Tensor& x = call.inputs[0];
+  check_rank("sequence_pool", "x", x, 2);
+  check_floating("sequence_pool", "x", x);
+  check_sequences("sequence_pool", x, call.sequences);
+  check_first_rows("sequence_pool", call.sequences);
+  call.outputs[0] = {x.shape().with(0, call.sequences.count()), x.dtype()};
+}
+
+// The row of the largest element of a column, among rows begin to end - 1.
+inline std::size_t largest_row(const float* x, std::size_t columns, std::size_t column,
+                               std::size_t begin, std::size_t end) {
+  std::size_t best = begin;
+  for (std::size_t row = begin + 1; row < end; ++row) {
+    const float value = x[row * columns + column], least = x[best * columns + column];
+    if (value > least || (value != value && least == least)) best = row;
+  }
+  return best;
+}
+
+inline void sequence_pool_plain(const OperatorCall& call) {
+  const Sequences& batch = call.sequences;
+  const bool largest = call.attributes.as<SequencePoolSetting>().largest;
+  const std::size_t columns = call.inputs[0].size(1);
+  const float* x = call.inputs[0].data<float>();
+  float* out = call.outputs[0].mutable_data<float>();
+  const std::size_t work = columns * (batch.count() == 0 ? 1 : 1 + batch.rows() / batch.count());
+  for_ranges(call.context, batch.count(), work, [&](std::size_t first, std::size_t last) {
+    HeapVector<double> sums(call.context.heap());
+    sums.resize(columns);
+    for (std::size_t i = first; i < last; ++i) {
+      const std::size_t begin = batch.begin(i), rows = batch.used(i);
+      float* y = out + i * columns;
+      if (largest) {
+        for (std::size_t c = 0; c < columns; ++c)
+          y[c] = x[largest_row(x, columns, c, begin, begin + rows) * columns + c];
+        continue;
+      }
+      std::fill_n(sums.data(), columns, 0.0);
+      for (std::size_t row = begin; row < begin + rows; ++row)
+        for (std::size_t c = 0; c < columns; ++c)
+          sums[c] += static_cast<double>(x[row * columns + c]);
+      for (std::size_t c = 0; c < columns; ++c)
+        y[c] = static_cast<float>(sums[c] / static_cast<double>(rows));
+    }
+  });
+}
+inline void sequence_pool_host(const OperatorCall& call) {
+  with_plain_tensors(call, 0, sequence_pool_plain);
+}
+
+inline void sequence_pool_gradient(const GradientCall& call) {
+  with_plain_tensors(call, [](const GradientCall& plain_call) {
+    const Sequences& batch = plain_call.sequences;
+    const bool largest = plain_call.attributes.as<SequencePoolSetting>().largest;
+    const std::size_t columns = plain_call.inputs[0].size(1);
+    const Tensor dy = contiguous(plain_call.context, plain_call.output_gradients[0]);
+    const Tensor dx = Tensor::zeros(plain_call.context, plain_call.inputs[0].shape());
+    const float* x = plain_call.inputs[0].data<float>();
+    float* to = dx.mutable_data<float>();
+    for_ranges(plain_call.context, batch.count(), columns,
+               [&](std::size_t first, std::size_t last) {
+                 for (std::size_t i = first; i < last; ++i) {
+                   const std::size_t begin = batch.begin(i), rows = batch.used(i);
+                   const float* from = dy.data<float>() + i * columns;
+                   for (std::size_t c = 0; c < columns; ++c) {
+                     if (largest) {
+                       to[largest_row(x, columns, c, begin, begin + rows) * columns + c] = from[c];
+                       continue;
+                     }
+                     const float part = from[c] / static_cast<float>(rows);
+                     for (std::size_t row = begin; row < begin + rows; ++row)
+                       to[row * columns + c] = part;
+                   }
+                 }
+               });
+    plain_call.input_gradients[0].values = dx;
+  });
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator sequence_pool{.name = "sequence_pool",
+                                        .keeps_inputs = 1,
+                                        .batch = &detail::batch_of_summaries,
+                                        .shape = &detail::sequence_pool_shape,
+                                        .host = &detail::sequence_pool_host,
+                                        .gradient = &detail::sequence_pool_gradient,
+                                        .wide_gradients = true,
+                                        .built_in_samples = true};
+
+}  // namespace ops
+}  // namespace SOMA_NAMESPACE
 // ---- soma/ops/views/views.hpp
 // Operators that choose or rearrange elements without computing: reshape, transpose, slice, select
 // (views of their input), the first row of each sequence, concatenation. Cast is in cast.hpp.
@@ -39045,6 +40581,7 @@ constexpr auto list_operators(std::index_sequence<unary...>, std::index_sequence
                     &ops::norm,
                     &ops::norm_backward,
                     &ops::quantize,
+                    &ops::quantized_convolution,
                     &ops::quantized_linear,
                     &ops::reduce,
                     &ops::reshape,
@@ -39078,7 +40615,11 @@ constexpr auto list_operators(std::index_sequence<unary...>, std::index_sequence
                     &ops::nll_loss,
                     &ops::cosine_loss,
                     &ops::rms_step,
-                    &ops::adafactor_step};
+                    &ops::adafactor_step,
+                    &ops::cumsum,
+                    &ops::resize,
+                    &ops::scatter_add,
+                    &ops::sequence_pool};
 }
 inline constexpr auto operator_list = list_operators(std::make_index_sequence<unary_count>(),
                                                      std::make_index_sequence<binary_count>());
@@ -39103,6 +40644,7 @@ constexpr BuiltInOperators make_built_in(std::index_sequence<unary...>,
           .max_pool = &ops::max_pool,
           .norm = &ops::norm,
           .quantize = &ops::quantize,
+          .quantized_convolution = &ops::quantized_convolution,
           .quantized_linear = &ops::quantized_linear,
           .reduce = &ops::reduce,
           .reshape = &ops::reshape,
@@ -39127,6 +40669,10 @@ constexpr BuiltInOperators make_built_in(std::index_sequence<unary...>,
           .cosine_loss = &ops::cosine_loss,
           .rms_step = &ops::rms_step,
           .adafactor_step = &ops::adafactor_step,
+          .cumsum = &ops::cumsum,
+          .resize = &ops::resize,
+          .scatter_add = &ops::scatter_add,
+          .sequence_pool = &ops::sequence_pool,
           .clamp = &ops::parametric<Clamp>,
           .power = &ops::parametric<Power>,
           .leaky_relu = &ops::parametric<Leaky>,
@@ -39419,6 +40965,73 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
 }  // namespace SOMA_NAMESPACE
 #endif
 #ifndef SOMA_DISPATCH
+// ---- soma/autograd/losses.hpp
+// Losses beyond those of autograd/functions.hpp. Each loss is fp32: the mean over elements or rows,
+// their sum, or all values (LossReduction). Targets are constants.
+
+namespace SOMA_NAMESPACE {
+
+namespace detail {
+
+Var element_loss(Tape& tape, ElementLoss loss, const Var& x, const Var& target,
+                 LossReduction reduction, float parameter = 1);
+
+}  // namespace detail
+
+// |x - target|. Infinite if one of the two is infinite; NaN, as in IEEE 754, if both are the same
+// infinity. The gradient is 0 where x equals the target.
+Var l1_loss(Tape& tape, const Var& x, const Var& target,
+            LossReduction reduction = LossReduction::mean);
+// With d = |x - target|: d^2 / 2 up to delta, delta (d - delta / 2) beyond. Huber 1964.
+Var huber_loss(Tape& tape, const Var& x, const Var& target, float delta = 1,
+               LossReduction reduction = LossReduction::mean);
+// huber_loss with delta = beta, divided by beta; l1_loss for a beta of 0. Girshick 2015 (Fast
+// R-CNN).
+Var smooth_l1_loss(Tape& tape, const Var& x, const Var& target, float beta = 1,
+                   LossReduction reduction = LossReduction::mean);
+// max(0, margin - target x) with targets of 1 and -1. For an infinite x: 0 on the target's side,
+// infinite on the other.
+Var hinge_loss(Tape& tape, const Var& x, const Var& target, float margin = 1,
+               LossReduction reduction = LossReduction::mean);
+// The divergence of Kullback and Leibler: target (log target - x) of log probabilities x and
+// probabilities `target`, 0 where the target is 0, and infinite where x is -infinity and the target
+// is not 0. `mean` is over all elements, as in PyTorch; kl_div_batch_mean() is the divergence of a
+// row.
+Var kl_div(Tape& tape, const Var& x, const Var& target,
+           LossReduction reduction = LossReduction::mean);
+// The sum over x [N, ...], divided by N.
+Var kl_div_batch_mean(Tape& tape, const Var& x, const Var& target);
+// -x[label] of log probabilities [..., classes] and labels [...] (int32 or int64). Rows whose label
+// is setting.ignore_index do not count. cross_entropy() combines this loss with log_softmax().
+Var nll_loss(Tape& tape, const Var& x, const Var& labels, const CrossEntropySetting& setting = {});
+// binary_cross_entropy_with_logits() whose positives weigh `positive_weight` as much: one weight,
+// or one for each of the last dimension.
+Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target,
+                                     const Var& positive_weight,
+                                     LossReduction reduction = LossReduction::mean);
+// -(target log p + (1 - target) log(1 - p)) of probabilities p. Logarithms end at -87.3, that of
+// the smallest normal number, and have no gradient there. Logits are more exact.
+Var binary_cross_entropy(Tape& tape, const Var& p, const Var& target,
+                         LossReduction reduction = LossReduction::mean);
+// Cross entropy of logits [..., classes] with shares of classes [..., classes] as targets (mixup,
+// smoothed or distilled labels): -sum of share log_softmax of each row.
+Var soft_cross_entropy(Tape& tape, const Var& logits, const Var& shares,
+                       LossReduction reduction = LossReduction::mean);
+// For rows a, b [N, C] and marks [N] of a floating type: 1 - cos(a, b) for a mark of 1, max(0,
+// cos(a, b) - margin) for a mark of -1.
+Var cosine_embedding_loss(Tape& tape, const Var& a, const Var& b, const Var& marks,
+                          float margin = 0, LossReduction reduction = LossReduction::mean);
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/base/name_pattern.hpp
+// Patterns of names, in which `*` stands for any characters.
+
+namespace SOMA_NAMESPACE {
+
+// True if the pattern names the whole name. O(pattern times name).
+bool name_matches(std::string_view pattern, std::string_view name);
+
+}  // namespace SOMA_NAMESPACE
 // ---- soma/train/stoppable_source.hpp
 // StoppableSource: a source that ends early when a stop is requested, on all ranks after the same
 // batch.
@@ -40049,6 +41662,143 @@ SOMA_INLINE void Regression::Sums::add(double score, double target) {
 }
 
 }  // namespace SOMA_NAMESPACE::metrics
+// ---- soma/ops/loss/impl/settings.ipp
+// The fields of the settings, one by one.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE void fields(FieldVisitor& visitor, CosineLossSetting& setting) {
+  visitor.key("margin", setting.margin, NumberRange::within(-1, 1));
+  visitor.key("reduction", setting.reduction);
+  visitor.run_time("denominator", setting.denominator, NumberRange::at_least(0));
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/autograd/impl/losses.ipp
+// The functions of losses.hpp.
+
+namespace SOMA_NAMESPACE::detail {
+
+SOMA_INLINE Var element_loss(Tape& tape, ElementLoss loss, const Var& x, const Var& target,
+                             LossReduction reduction, float parameter) {
+  return tape.apply(*tape.operators().element_loss,
+                    ElementLossSetting{loss, reduction, 0, parameter}, {x, target});
+}
+
+}  // namespace SOMA_NAMESPACE::detail
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE Var l1_loss(Tape& tape, const Var& x, const Var& target, LossReduction reduction) {
+  return detail::element_loss(tape, ElementLoss::absolute_error, x, target, reduction);
+}
+
+SOMA_INLINE Var huber_loss(Tape& tape, const Var& x, const Var& target, float delta,
+                           LossReduction reduction) {
+  return detail::element_loss(tape, ElementLoss::huber, x, target, reduction, delta);
+}
+
+SOMA_INLINE Var smooth_l1_loss(Tape& tape, const Var& x, const Var& target, float beta,
+                               LossReduction reduction) {
+  return beta == 0
+             ? l1_loss(tape, x, target, reduction)
+             : detail::element_loss(tape, ElementLoss::smooth_absolute, x, target, reduction, beta);
+}
+
+SOMA_INLINE Var hinge_loss(Tape& tape, const Var& x, const Var& target, float margin,
+                           LossReduction reduction) {
+  return detail::element_loss(tape, ElementLoss::hinge, x, target, reduction, margin);
+}
+
+SOMA_INLINE Var kl_div(Tape& tape, const Var& x, const Var& target, LossReduction reduction) {
+  return detail::element_loss(tape, ElementLoss::divergence, x, target, reduction);
+}
+
+SOMA_INLINE Var kl_div_batch_mean(Tape& tape, const Var& x, const Var& target) {
+  const double rows = x.shape().rank() == 0 ? 1 : static_cast<double>(x.shape()[0]);
+  return tape.apply(*tape.operators().element_loss,
+                    ElementLossSetting{ElementLoss::divergence, LossReduction::mean, rows, 1},
+                    {x, target});
+}
+
+SOMA_INLINE Var nll_loss(Tape& tape, const Var& x, const Var& labels,
+                         const CrossEntropySetting& setting) {
+  return tape.apply(*tape.operators().nll_loss, setting, {x, labels});
+}
+
+SOMA_INLINE Var cosine_embedding_loss(Tape& tape, const Var& a, const Var& b, const Var& marks,
+                                      float margin, LossReduction reduction) {
+  return tape.apply(*tape.operators().cosine_loss, CosineLossSetting{margin, reduction, 0},
+                    {a, b, marks});
+}
+
+}  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE::detail {
+
+SOMA_INLINE Var in_fp32(Tape& tape, const Var& x) {
+  return x.value().dtype() == DType::fp32 ? x : cast(tape, x, DType::fp32);
+}
+
+SOMA_INLINE Var reduced(Tape& tape, const Var& losses, LossReduction reduction) {
+  if (reduction == LossReduction::none) return losses;
+  return reduction == LossReduction::mean ? mean(tape, losses) : sum(tape, losses);
+}
+
+// 1 - x.
+SOMA_INLINE Var rest_of(Tape& tape, const Var& x) {
+  return sub(tape, tape.constant(Tensor::full(tape.context(), Shape{1}, 1.0f)), x);
+}
+
+SOMA_INLINE void check_same_shape(std::string_view operation, std::string_view argument,
+                                  const Var& given, const Var& x) {
+  if (given.shape() != x.shape())
+    fail(error_id::tensor_shape, operation, argument, given.value().describe(),
+         "the shape of the first argument, " + x.value().describe());
+}
+
+}  // namespace SOMA_NAMESPACE::detail
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target,
+                                                 const Var& positive_weight,
+                                                 LossReduction reduction) {
+  detail::check_same_shape("binary_cross_entropy_with_logits", "target", target, x);
+  const Var logits = detail::in_fp32(tape, x), t = detail::in_fp32(tape, target);
+  const Var positives = mul(tape, mul(tape, t, detail::in_fp32(tape, positive_weight)),
+                            softplus(tape, neg(tape, logits)));
+  const Var negatives = mul(tape, detail::rest_of(tape, t), softplus(tape, logits));
+  return detail::reduced(tape, add(tape, positives, negatives), reduction);
+}
+
+SOMA_INLINE Var binary_cross_entropy(Tape& tape, const Var& p, const Var& target,
+                                     LossReduction reduction) {
+  detail::check_same_shape("binary_cross_entropy", "target", target, p);
+  const Var own = detail::in_fp32(tape, p), t = detail::in_fp32(tape, target);
+  const auto limited_log = [&](const Var& x) {
+    return log(tape, clamp(tape, x, std::numeric_limits<float>::min(), 1));
+  };
+  const Var positives = mul(tape, t, limited_log(own));
+  const Var negatives =
+      mul(tape, detail::rest_of(tape, t), limited_log(detail::rest_of(tape, own)));
+  return detail::reduced(tape, neg(tape, add(tape, positives, negatives)), reduction);
+}
+
+SOMA_INLINE Var soft_cross_entropy(Tape& tape, const Var& logits, const Var& shares,
+                                   LossReduction reduction) {
+  detail::check_same_shape("soft_cross_entropy", "shares", shares, logits);
+  const Shape& shape = logits.shape();
+  if (shape.rank() == 0)
+    fail(error_id::tensor_rank, "soft_cross_entropy", "logits", logits.value().describe(),
+         "[..., classes]");
+  const Var products =
+      mul(tape, detail::in_fp32(tape, shares), log_softmax(tape, detail::in_fp32(tape, logits)));
+  const Var rows = neg(tape, sum(tape, products, std::uint32_t{1} << (shape.rank() - 1)));
+  return detail::reduced(tape, rows, reduction);
+}
+
+}  // namespace SOMA_NAMESPACE
 // ---- soma/nn/impl/number_tasks.ipp
 // The functions of number_tasks.hpp.
 
@@ -40065,6 +41815,15 @@ SOMA_INLINE Tensor labels_like(std::string_view task, Context& context, const Va
     fail(error_id::train_label, task, "labels", labels.describe(),
          to_string(Shape{sequences, width}));
   return contiguous(context, labels).reshape(outputs.shape());
+}
+
+SOMA_INLINE Var label_loss(Tape& tape, const Var& logits, const Tensor& labels,
+                           std::span<const float> weights, LossReduction reduction) {
+  const Var targets = tape.constant(labels);
+  if (weights.empty()) return binary_cross_entropy_with_logits(tape, logits, targets, reduction);
+  const Tensor positive = Tensor::from(tape.context(), weights, Shape{weights.size()});
+  return binary_cross_entropy_with_logits(tape, logits, targets, tape.constant(positive),
+                                          reduction);
 }
 
 }  // namespace SOMA_NAMESPACE::nn::detail
@@ -40608,6 +42367,7 @@ SOMA_INLINE std::string to_string(const Quantizer& quantizer) {
   if (rounding.random_bits != 0)
     text.append(" ").append(std::to_string(rounding.random_bits)).append(" bits");
   if (rounding.draws != DrawMapping::automatic) text.append(" ").append(to_string(rounding.draws));
+  if (quantizer.own.defined()) text.append(" by ").append(soma::quoted(quantizer.own.name));
   const Scaling& scaling = quantizer.scaling;
   if (scaling.policy == ScalePolicy::none) return text;
   text.append(", ").append(to_string(scaling.policy)).append(" ");
@@ -40670,6 +42430,20 @@ SOMA_INLINE const Precision& validate(const Precision& precision, std::string_vi
     if (scaling.policy == ScalePolicy::delayed && scaling.granularity != Granularity::tensor)
       refuse(role, "scaling.granularity", to_string(scaling.granularity),
              "tensor, where the scale is a delayed one");
+    if (const OwnRounding& own = quantizer.own; own != OwnRounding{}) {
+      if (!role.starts_with("gemm_"))
+        refuse(role, "own", soma::quoted(own.name),
+               "none: a rounding of one's own is for operands of products (the gemm_ roles)");
+      if (own.name.empty() || !own.defined())
+        refuse(role, "own",
+               own.defined() ? "a function without a name" : "a name without a function", "both");
+      if (rounding != Rounding{})
+        refuse(role, "rounding", to_string(rounding.mode),
+               "nearest_even, where the rounding is one's own");
+      if (scaling.policy != ScalePolicy::none && scaling.granularity != Granularity::tensor)
+        refuse(role, "scaling.granularity", to_string(scaling.granularity),
+               "tensor, where the rounding is one's own");
+    }
     if (role.starts_with("gemm_")) return;
     if (!detail::stored_format(quantizer.format))
       refuse(role, "format", to_string(quantizer.format),
@@ -40699,23 +42473,35 @@ SOMA_INLINE const Precision& validate(const Precision& precision, std::string_vi
 }
 
 }  // namespace SOMA_NAMESPACE
-// ---- soma/nn/impl/precision_state.ipp
-// The functions of precision_state.hpp.
+// ---- soma/base/impl/name_pattern.ipp
+// The function of name_pattern.hpp.
 
-namespace SOMA_NAMESPACE::detail {
+namespace SOMA_NAMESPACE {
 
-// True if the pattern names the layer: `*` stands for any characters.
-SOMA_INLINE bool names(std::string_view pattern, std::string_view layer) {
-  const std::size_t star = pattern.find('*');
-  if (star == pattern.npos) return pattern == layer;
-  if (!layer.starts_with(pattern.substr(0, star))) return false;
-  const std::string_view rest = pattern.substr(star + 1);
-  for (std::size_t i = star; i <= layer.size(); ++i)
-    if (names(rest, layer.substr(i))) return true;
-  return false;
+SOMA_INLINE bool name_matches(std::string_view pattern, std::string_view name) {
+  // Only the last star can be wrong about how much it stands for: the others took the first match.
+  std::size_t p = 0, n = 0, star = pattern.npos, taken = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      taken = n;
+    } else if (p < pattern.size() && pattern[p] == name[n]) {
+      ++p;
+      ++n;
+    } else if (star != pattern.npos) {
+      p = star + 1;
+      n = ++taken;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
 }
 
-}  // namespace SOMA_NAMESPACE::detail
+}  // namespace SOMA_NAMESPACE
+// ---- soma/nn/impl/precision_state.ipp
+// The functions of precision_state.hpp.
 
 namespace SOMA_NAMESPACE {
 
@@ -40723,8 +42509,9 @@ SOMA_INLINE PrecisionState::PrecisionState(Context& context, const Precision& pr
                                            std::uint64_t seed)
     : context_(context), precision_(validate(precision, "PrecisionState")), seed_(seed) {
   const auto as_stored = [&](const Quantizer& read, const Quantizer& stored) {
-    return read.format == formats::fp32 ||
-           (read.format == stored.format && read.scaling.policy == ScalePolicy::none);
+    return !read.own.defined() &&
+           (read.format == formats::fp32 ||
+            (read.format == stored.format && read.scaling.policy == ScalePolicy::none));
   };
   plain_ = as_stored(precision_.gemm_activations, precision_.activations) &&
            as_stored(precision_.gemm_weights, precision_.weights) &&
@@ -40749,7 +42536,9 @@ SOMA_INLINE LinearFormats* PrecisionState::formats(const ProductPlace& place) {
   if (!layer.known) set_formats(layer, place);
   layer.x = place.x;
   layer.weight = place.weight;
-  if (plain_) return nullptr;
+  // A convolution without conversions needs no formats: it stays the plain operator.
+  if (plain_ || (place.convolution && layer.reason != PrecisionProduct::Reason::converted))
+    return nullptr;
   layer.formats.product = context_.built_in().quantized_linear;
   return &layer.formats;
 }
@@ -40762,7 +42551,7 @@ SOMA_INLINE std::vector<PrecisionProduct> PrecisionState::products() const {
     const std::array stored{layer.x, layer.weight, layer.x};
     for (std::size_t i = 0; i < roles.size(); ++i) {
       const bool read = layer.reason == PrecisionProduct::Reason::converted &&
-                        quantizer(i).format != formats::fp32;
+                        (quantizer(i).format != formats::fp32 || quantizer(i).own.defined());
       product.formats[i] = read ? to_string(quantizer(i)) : std::string(to_string(stored[i]));
     }
     product.stored_fp32 = layer.x == DType::fp32 && layer.weight == DType::fp32;
@@ -40900,15 +42689,33 @@ SOMA_INLINE auto PrecisionState::reason_of(const ProductPlace& place) const
     -> PrecisionProduct::Reason {
   if (plain_) return PrecisionProduct::Reason::plain;
   for (const std::string& pattern : precision_.stored)
-    if (detail::names(pattern, place.layer)) return PrecisionProduct::Reason::named;
+    if (name_matches(pattern, place.layer)) return PrecisionProduct::Reason::named;
   return place.edge && !precision_.narrow_edges ? PrecisionProduct::Reason::edge
                                                 : PrecisionProduct::Reason::converted;
 }
 
+SOMA_INLINE void PrecisionState::check_convolution(std::string_view layer) const {
+  const auto refuse = [&](std::string_view what, std::string_view given, std::string_view wanted) {
+    fail(error_id::train_precision, soma::quoted(layer), what, given,
+         std::string(wanted) +
+             " for a convolution (Precision::stored names layers that read stored numbers)");
+  };
+  for (std::size_t i = 0; i < roles.size(); ++i) {
+    const Scaling& scaling = quantizer(i).scaling;
+    if (scaling.policy != ScalePolicy::none && scaling.granularity != Granularity::tensor)
+      refuse(std::string(roles[i]) + ".scaling.granularity", to_string(scaling.granularity),
+             "tensor");
+  }
+  if (!precision_.accumulation.plain())
+    refuse("accumulation", to_string(precision_.accumulation), "fp32");
+}
+
 SOMA_INLINE void PrecisionState::set_formats(Layer& layer, const ProductPlace& place) {
   const std::string_view path = place.layer;
-  layer.known = true;
   layer.reason = reason_of(place);
+  if (place.convolution && layer.reason == PrecisionProduct::Reason::converted)
+    check_convolution(path);
+  layer.known = true;
   LinearFormats& formats = layer.formats;
   if (layer.reason == PrecisionProduct::Reason::converted) {
     for (std::size_t i = 0; i < roles.size(); ++i) {
@@ -40979,7 +42786,7 @@ SOMA_INLINE PrecisionEffect effect_of(const PrecisionState& state) {
   for (const std::string& pattern : precision.stored) {
     const bool found = std::any_of(
         products.begin(), products.end(),
-        [&](const PrecisionProduct& product) { return detail::names(pattern, product.layer); });
+        [&](const PrecisionProduct& product) { return name_matches(pattern, product.layer); });
     if (!found)
       warn("precision " + precision.name + ": no product has the name " + soma::quoted(pattern) +
            " of `stored`");
@@ -42418,6 +44225,13 @@ SOMA_INLINE void describe(const PipelineOptions& options, Record& record) {
 
 namespace SOMA_NAMESPACE::train {
 
+SOMA_INLINE void fields(FieldVisitor& visitor, AverageOptions& options) {
+  visitor.option("decay", options.decay,
+                 {.least = 0, .most = 1, .open_least = true, .open_most = true});
+  visitor.option("from", options.from);
+  visitor.option("every", options.every, NumberRange::at_least(1));
+}
+
 SOMA_INLINE void fields(FieldVisitor& visitor, TrainerOptions& options) {
   // The batches of all epochs are counted before the first step.
   visitor.option("epochs", options.epochs, NumberRange::within(0, 0x1p24));
@@ -42435,6 +44249,7 @@ SOMA_INLINE void fields(FieldVisitor& visitor, TrainerOptions& options) {
   visitor.option("reduce_bucket_bytes", options.reduce_bucket_bytes);
   visitor.option("stop_patience", options.stop_patience, {.least = 0, .infinite = true});
   visitor.option("pipeline", options.pipeline);
+  if (options.average) visitor.option("average", *options.average);
 }
 
 }  // namespace SOMA_NAMESPACE::train
@@ -42608,6 +44423,8 @@ SOMA_INLINE Evaluation ManyRanks::evaluate(Context& context, nn::Task& task,
 
 SOMA_INLINE bool ManyRanks::saves_parts() const { return shards_states_ && count() > 1; }
 
+SOMA_INLINE bool ManyRanks::writes_shared_states() const { return !saves_parts() || first(); }
+
 SOMA_INLINE void ManyRanks::check_store(CheckpointStore* store) {
   try_parts(communicator_, store, [this](bool mine) { return any(mine); });
 }
@@ -42764,6 +44581,136 @@ SOMA_INLINE BatchLoss TapeGradients::differentiate(const data::Batch& batch,
 }
 
 }  // namespace SOMA_NAMESPACE::train
+// ---- soma/train/impl/weight_average.ipp
+// The functions of weight_average.hpp.
+
+namespace SOMA_NAMESPACE::train::detail {
+
+// average += share * (weight - average), each operation rounded to fp32. Runs of the difference
+// stay in the first-level cache, so memory sees one pass.
+SOMA_INLINE void approach(Context& context, const Tensor& average, const Tensor& weight,
+                          float share) {
+  constexpr std::size_t run = 2048;
+  const MatrixOperand values{.data = weight.raw(), .dtype = weight.dtype()};
+  const MatrixTarget total = soma::detail::target(average);
+  soma::detail::for_ranges(context, average.elements(), 4, [&](std::size_t begin, std::size_t end) {
+    float difference[run];
+    const ElementKernels& kernels = context.kernels().element;
+    for (std::size_t at = begin; at < end; at += run) {
+      const std::size_t count = (std::min)(run, end - at);
+      const MatrixOperand old{.data = average.data<float>() + at};
+      kernels.binary({.function = Binary::subtract,
+                      .rows = 1,
+                      .columns = count,
+                      .a = soma::detail::part(values, 0, at),
+                      .b = old,
+                      .y = {.data = difference}});
+      kernels.binary({.function = Binary::add,
+                      .rows = 1,
+                      .columns = count,
+                      .a = old,
+                      .b = {.data = difference},
+                      .b_scale = share,
+                      .y = soma::detail::part(total, 0, at)});
+    }
+  });
+}
+
+// to = from, rounded to nearest.
+SOMA_INLINE void round_into(Context& context, const Tensor& from, const Tensor& to) {
+  const MatrixOperand values{.data = from.raw(), .dtype = from.dtype()};
+  const MatrixTarget target = soma::detail::target(to);
+  soma::detail::for_ranges(context, from.elements(), 2, [&](std::size_t begin, std::size_t end) {
+    context.kernels().element.unary({.function = Unary::copy,
+                                     .rows = 1,
+                                     .columns = end - begin,
+                                     .x = soma::detail::part(values, 0, begin),
+                                     .y = soma::detail::part(target, 0, begin)});
+  });
+}
+
+}  // namespace SOMA_NAMESPACE::train::detail
+
+namespace SOMA_NAMESPACE::train {
+
+SOMA_INLINE WeightAverage::WeightAverage(Context& context,
+                                         const std::optional<AverageOptions>& options)
+    : context_(context), options_(options) {}
+
+SOMA_INLINE void WeightAverage::clear() { average_ = StateDict(); }
+
+SOMA_INLINE bool WeightAverage::defined() const { return !average_.empty(); }
+
+SOMA_INLINE bool WeightAverage::is_due(std::uint64_t step) const {
+  if (!options_ || step < options_->from) return false;
+  return !defined() || (step - options_->from) % options_->every == 0;
+}
+
+SOMA_INLINE void WeightAverage::update(const Parameters& parameters) {
+  const bool first = !defined();
+  const auto share = static_cast<float>(1 - options_->decay);
+  for (const Parameter& parameter : parameters) {
+    const Tensor weight = contiguous(context_, parameter.value());
+    if (first) {
+      const Tensor copy = Tensor::empty(context_, weight.shape());
+      detail::round_into(context_, weight, copy);
+      average_.set(parameter.name, copy);
+    } else {
+      detail::approach(context_, *average_.find(parameter.name), weight, share);
+    }
+  }
+}
+
+SOMA_INLINE void WeightAverage::give(const Parameters& parameters) const {
+  for (const Parameter& parameter : parameters)
+    if (const Tensor* average = average_.find(parameter.name))
+      detail::round_into(context_, *average, parameter.value());
+}
+
+SOMA_INLINE void WeightAverage::add_to(StateDict& optimizer, bool rows) const {
+  for (const auto& [name, tensor] : average_)
+    optimizer.set(name + std::string(ending),
+                  rows || tensor.rank() == 0 ? tensor : tensor.slice(0, 0, 0));
+}
+
+SOMA_INLINE void WeightAverage::take_from(StateDict& optimizer, const Parameters& parameters) {
+  if (!options_) return;
+  average_ = {};
+  StateDict rest;
+  for (const auto& [name, tensor] : optimizer) {
+    const auto of = std::find_if(parameters.begin(), parameters.end(), [&](const Parameter& each) {
+      return name.size() == each.name.size() + ending.size() && name.starts_with(each.name) &&
+             name.ends_with(ending);
+    });
+    if (of == parameters.end()) {
+      rest.set(name, tensor);
+      continue;
+    }
+    const Shape& shape = of->value().shape();
+    if (tensor.shape() != shape)
+      fail(error_id::state_shape, "Trainer::fit", soma::quoted(name), tensor.describe(),
+           to_string(shape));
+    if (tensor.dtype() != DType::fp32)
+      fail(error_id::state_dtype, "Trainer::fit", soma::quoted(name), tensor.describe(), "fp32");
+    average_.set(of->name, clone(context_, tensor));
+  }
+  optimizer = std::move(rest);
+}
+
+SOMA_INLINE AveragedWeights::AveragedWeights(Context& context, const WeightAverage& average,
+                                             const Parameters& parameters)
+    : parameters_(parameters) {
+  if (!average.defined()) return;
+  for (const auto& [name, tensor] : nn::state_dict(parameters))
+    kept_.set(name, clone(context, tensor));
+  average.give(parameters);
+}
+
+SOMA_INLINE AveragedWeights::~AveragedWeights() {
+  if (!kept_.empty()) nn::load(parameters_, kept_);
+}
+
+}  // namespace SOMA_NAMESPACE::train
 // ---- soma/train/impl/stoppable_source.ipp
 // The functions of stoppable_source.hpp.
 
@@ -42860,6 +44807,7 @@ SOMA_INLINE bool TrainerBase::evaluation_is_due(const data::BatchSource& batches
 SOMA_INLINE bool TrainerBase::evaluate(data::BatchSource& validation, Report& report,
                                        std::uint64_t epoch, const StopFlag* stop) {
   optimizer_->settle();
+  const AveragedWeights averaged(context_, average_, parameters());
   std::optional<Evaluation> measured = measure(validation, stop);
   if (!measured) return false;
   Evaluation& evaluation = *measured;
@@ -42975,6 +44923,10 @@ SOMA_INLINE StepInfo TrainerBase::step(const StepSums& sums) {
   }
   precision_.end_step();
   ++progress_.step;
+  if (average_.is_due(progress_.step)) {
+    optimizer_->settle();
+    average_.update(parameters());
+  }
   progress_.batches += sums.batches;
   progress_.last_loss = info.loss;
   info.step = progress_.step;
@@ -43113,12 +45065,15 @@ SOMA_INLINE void TrainerBase::end_run(const data::BatchSource& batches,
 #endif
 }
 
-// The best weights, and an evaluation of them that the run has not made yet.
+// The best weights, or the average, and an evaluation of them that the run has not made yet.
 SOMA_INLINE void TrainerBase::choose_weights(data::BatchSource* validation, Report& report,
                                              const StopFlag* stop) {
-  if (options_.keep_best && progress_.has_best && !report.interrupted)
+  const bool best = options_.keep_best && progress_.has_best;
+  if (best && !report.interrupted)
     best_.load(context_, *ranks_, parameters());
-  if (options_.keep_best && progress_.has_best) report.best_metric = options_.best_metric;
+  else if (!report.interrupted)
+    average_.give(parameters());
+  if (best) report.best_metric = options_.best_metric;
   // The weights were evaluated before this run resumed from a checkpoint.
   if (validation == nullptr || report.interrupted || report.evaluated) return;
   if (std::optional<Evaluation> evaluation = measure(*validation, stop))
@@ -43278,6 +45233,17 @@ SOMA_INLINE Record identity_of(const Context& context, const nn::Task& task,
   std::uint64_t numbers = 0;
   for (const Parameter& parameter : task.parameters()) numbers += parameter.value().elements();
   record.set("parameters", numbers);
+  data::ContentHash frozen;
+  std::uint64_t frozen_count = 0;
+  for (const Parameter& parameter : task.parameters()) {
+    if (!parameter.var.frozen()) continue;
+    ++frozen_count;
+    frozen.add_text(parameter.name);
+  }
+  if (frozen_count != 0) {
+    record.set("frozen", frozen_count);
+    record.set("frozen.names", frozen.value());
+  }
   task.describe(record);
   batches.describe(record);
   record.set("accumulate", options.accumulate);
@@ -43308,6 +45274,11 @@ SOMA_INLINE Record identity_of(const Context& context, const nn::Task& task,
     record.set("loss_scaling.largest", double{options.loss_scaling->largest});
     record.set("loss_scaling.growth_interval",
                std::uint64_t{options.loss_scaling->growth_interval});
+  }
+  if (options.average) {
+    record.set("average.decay", options.average->decay);
+    record.set("average.from", options.average->from);
+    record.set("average.every", options.average->every);
   }
   optimizer.describe(record);
   return record;
@@ -43409,7 +45380,8 @@ SOMA_INLINE TrainerBase::TrainerBase(Context& context, nn::Task& task,
       options_(options),
       schedule_(schedule_of(task, options)),
       precision_(context, options.precision, options.seed),
-      scaler_(options.loss_scaling.value_or(optim::LossScalerOptions{})) {
+      scaler_(options.loss_scaling.value_or(optim::LossScalerOptions{})),
+      average_(context, options.average) {
   make_parts(context, task, options_, precision_, ranks_, own_gradients_);
   check_options(task, options, ranks_->first());
   ranks_->check(task, options.optimizer);
@@ -43519,6 +45491,7 @@ SOMA_INLINE void TrainerBase::begin(data::BatchSource& batches,
            "a store whose newest is step " + std::to_string(*newest),
            "an empty one: set resume, or call CheckpointFolder::clear()");
   best_.begin(options_.checkpoints, has_store_);
+  average_.clear();
   if (has_store_) validation_ = content_of(validation);
   batches.seek({});
   precision_is_new_ = true;
@@ -43556,6 +45529,7 @@ SOMA_INLINE Checkpoint TrainerBase::checkpoint_of(const data::BatchSource& batch
   Checkpoint checkpoint;
   checkpoint.weights = nn::state_dict(parameters());
   checkpoint.optimizer = optimizer_->state();
+  average_.add_to(checkpoint.optimizer, ranks_->writes_shared_states());
   checkpoint.precision =
       precision_.state(parameters().size() != gradients_->model_parameters().size());
   checkpoint.identity = identity(batches);
@@ -43607,10 +45581,10 @@ SOMA_INLINE void TrainerBase::save_alone(const data::BatchSource& batches,
 SOMA_INLINE void TrainerBase::resume(data::BatchSource& batches) {
   Checkpoint checkpoint;
   if (ranks_->load(context_, options_.checkpoints, Ranks::Which::latest, checkpoint))
-    load(checkpoint, batches);
+    load(std::move(checkpoint), batches);
 }
 
-SOMA_INLINE void TrainerBase::load(const Checkpoint& checkpoint, data::BatchSource& batches) {
+SOMA_INLINE void TrainerBase::load(Checkpoint checkpoint, data::BatchSource& batches) {
   check_operators(checkpoint.progress, context_);
   optimizer_->keep_mapping(checkpoint.identity);
   if (options_.keep_warmup) {
@@ -43630,6 +45604,7 @@ SOMA_INLINE void TrainerBase::load(const Checkpoint& checkpoint, data::BatchSour
   if (other_rows) loaded.forget_best();
   check_parameters(checkpoint.weights, parameters());
   scaler_.restore(loaded.loss_scale, loaded.loss_scale_good_steps);
+  average_.take_from(checkpoint.optimizer, parameters());
   optimizer_->load_state(checkpoint.optimizer);
   precision_.load_state(checkpoint.precision);
   nn::load(parameters(), checkpoint.weights, {.extra_names_are_errors = true});
@@ -43981,6 +45956,10 @@ SOMA_INLINE void TensorPrinter::collect_element(std::size_t offset) {
       return texts_.push_back(std::to_string(read(std::uint8_t{})));
     case DType::int16:
       return texts_.push_back(std::to_string(read(std::int16_t{})));
+    case DType::uint16:
+      return texts_.push_back(std::to_string(read(std::uint16_t{})));
+    case DType::uint32:
+      return texts_.push_back(std::to_string(read(std::uint32_t{})));
     case DType::int32:
       return texts_.push_back(std::to_string(read(std::int32_t{})));
     default:
@@ -44281,80 +46260,6 @@ SOMA_INLINE Bf16Choice bf16_choice(const CpuIdentity& cpu, bool has_loop) {
   if (!cpu.bf16_dot) return {Bf16Products::widened, "this CPU has no bf16 dot instruction"};
   return {Bf16Products::widened,
           "this CPU is not in the list of parts where the dot instruction was measured"};
-}
-
-}  // namespace SOMA_NAMESPACE
-// ---- soma/ops/choose/impl/settings.ipp
-// The fields of the settings, one by one.
-
-namespace SOMA_NAMESPACE {
-
-SOMA_INLINE void fields(FieldVisitor& visitor, GatherSetting& setting) {
-  visitor.key("dimension", setting.dimension);
-}
-
-SOMA_INLINE void fields(FieldVisitor& visitor, TopKSetting& setting) {
-  visitor.key("dimension", setting.dimension);
-  visitor.key("k", setting.k);
-  visitor.key("smallest", setting.smallest);
-}
-
-SOMA_INLINE void fields(FieldVisitor& visitor, PadSetting& setting) {
-  for (std::size_t& size : setting.before) visitor.key("before", size);
-  for (std::size_t& size : setting.behind) visitor.key("behind", size);
-  visitor.key("value", setting.value, any_number);
-}
-
-}  // namespace SOMA_NAMESPACE
-// ---- soma/ops/element/impl/settings.ipp
-// The fields of the settings, one by one.
-
-namespace SOMA_NAMESPACE {
-
-SOMA_INLINE void fields(FieldVisitor& visitor, ClampSetting& setting) {
-  visitor.key("low", setting.low, {.infinite = true});
-  visitor.key("high", setting.high, {.infinite = true});
-}
-
-SOMA_INLINE void fields(FieldVisitor& visitor, PowerSetting& setting) {
-  visitor.key("exponent", setting.exponent, finite_number);
-}
-
-SOMA_INLINE void fields(FieldVisitor& visitor, LeakySetting& setting) {
-  visitor.key("slope", setting.slope, finite_number);
-}
-
-}  // namespace SOMA_NAMESPACE
-// ---- soma/ops/image/impl/settings.ipp
-// The fields of the settings, one by one.
-
-namespace SOMA_NAMESPACE {
-
-SOMA_INLINE void fields(FieldVisitor& visitor, AveragePoolSetting& setting) {
-  visitor.key("kernel_height", setting.kernel_height);
-  visitor.key("kernel_width", setting.kernel_width);
-  visitor.key("steps", setting.steps);
-  visitor.key("count_padding", setting.count_padding);
-  visitor.key("out_height", setting.out_height);
-  visitor.key("out_width", setting.out_width);
-}
-
-SOMA_INLINE void fields(FieldVisitor& visitor, TransposedSetting& setting) {
-  visitor.key("steps", setting.steps);
-  visitor.key("extra_height", setting.extra_height);
-  visitor.key("extra_width", setting.extra_width);
-}
-
-}  // namespace SOMA_NAMESPACE
-// ---- soma/ops/loss/impl/settings.ipp
-// The fields of the settings, one by one.
-
-namespace SOMA_NAMESPACE {
-
-SOMA_INLINE void fields(FieldVisitor& visitor, CosineLossSetting& setting) {
-  visitor.key("margin", setting.margin, NumberRange::within(-1, 1));
-  visitor.key("reduction", setting.reduction);
-  visitor.run_time("denominator", setting.denominator, NumberRange::at_least(0));
 }
 
 }  // namespace SOMA_NAMESPACE

@@ -5,8 +5,8 @@
 #include <soma/ops/image/convolution.hpp>
 #include <soma/ops/image/convolution_transpose.hpp>
 #include <soma/ops/image/max_pool.hpp>
-#include <soma/ops/image/resize.hpp>
 #include <soma/ops/image/quantized_convolution.hpp>
+#include <soma/ops/image/resize.hpp>
 #include <soma/ops/product_formats.hpp>
 #include <soma/ops/samples.hpp>
 
