@@ -36,6 +36,11 @@ if(TARGET soma::models)
 endif()
 
 if(TARGET bert_classifier)
+  add_test(NAME parity/sentence_vectors CONFIGURATIONS slow
+    COMMAND bash "${CMAKE_CURRENT_SOURCE_DIR}/parity/sentence_vectors.sh"
+      $<TARGET_FILE:bert_classifier> "${CMAKE_CURRENT_BINARY_DIR}/transformers")
+  set_tests_properties(parity/sentence_vectors PROPERTIES LABELS slow SKIP_RETURN_CODE 77 TIMEOUT 3600
+    DEPENDS parity/transformers)
   set(oracle bash "${CMAKE_CURRENT_SOURCE_DIR}/examples/oracle.sh")
   set(oracle_programs $<TARGET_FILE:bert_classifier> $<TARGET_FILE:write_reviews>)
   add_test(NAME examples/oracle_tiny
