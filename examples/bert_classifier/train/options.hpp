@@ -56,8 +56,8 @@ struct ScheduleOptions {
   std::optional<std::uint64_t> every, patience;
 };
 
-// `name` as the optimizer describes itself. The others are read by some optimizers only; where one is
-// not given, the library's default counts.
+// `name` as the optimizer describes itself. The others are read by some optimizers only; where one
+// is not given, the library's default counts.
 struct OptimizerOptions {
   std::string name = "adamw";
   std::optional<double> beta1, beta2, epsilon;                         // adamw, adam, lamb ...
