@@ -102,47 +102,78 @@ void row(std::ostream& out, const Count& count, const soma::neuroncore::Core& co
   out << " |\n";
 }
 
-// Those of recurrent layers would run programs of other operators, which are counted elsewhere.
-bool has_no_program(const soma::Operator& op) {
-  return op.name == "quantize" || op.name == "gru" || op.name == "lstm" || op.name == "rotary";
+struct Line {
+  Count count;
+  const char* workload;
+  Time time;
+};
+
+// A core with its device, and what ran on it.
+class Bench {
+ public:
+  Bench() { context.set_device(&device_); }
+  ~Bench() { context.set_device(nullptr); }
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+
+  soma::Context context = soma::make_context({.threads = 1});
+  const soma::neuroncore::Core& core() const { return core_; }
+  bool seen(const soma::Operator& op) const {
+    return std::any_of(device_.counts().begin(), device_.counts().end(),
+                       [&](const Count& count) { return count.name == op.name; });
+  }
+  // Everything since the last call belongs to this workload.
+  void after(const char* workload) {
+    add_times(times_, device_);
+    workloads_.resize(device_.counts().size(), workload);
+  }
+  void run_samples(const soma::Operator& op) {
+    for (const soma::Sample& sample : soma::testing::samples_of(op).samples)
+      soma::testing::detail::run_sample(context, op, sample, {});
+    after("samples");
+  }
+  std::vector<Line> lines() {
+    std::vector<Line> lines;
+    for (std::size_t i = 0; i < workloads_.size(); ++i) {
+      const Count& count = device_.counts()[i];
+      lines.push_back({count, workloads_[i], times_[std::string(count.name)]});
+    }
+    return lines;
+  }
+
+ private:
+  soma::neuroncore::Core core_ =
+      soma::neuroncore::make_core(context, soma::neuroncore::trn1(), {.record = true});
+  soma::NeuronCoreDevice device_ = soma::neuroncore::make_device(core_);
+  std::vector<const char*> workloads_;
+  Times times_;
+};
+
+// Gradients of recurrent layers run programs of other operators, which are counted elsewhere.
+bool is_recurrent(std::string_view name) {
+  return name.starts_with("gru") || name.starts_with("lstm");
 }
 
 void programs(std::ostream& out) {
-  auto context = soma::make_context({.threads = 1});
-  auto core = soma::neuroncore::make_core(context, soma::neuroncore::trn1(), {.record = true});
-  auto device = soma::neuroncore::make_device(core);
-  context.set_device(&device);
-  std::vector<const char*> workloads;
-  Times times;
-  const auto after = [&](const char* workload) {
-    add_times(times, device);
-    workloads.resize(device.counts().size(), workload);
-  };
-  bert_step(context);
-  after("BERT");
-  image_step<soma::optim::Sgd>(context);
-  after("images");
-  image_step<soma::optim::Lamb>(context);
-  after("images");
-  for (const soma::Operator* op : context.operators().all()) {
-    const auto seen = [&](const Count& count) { return count.name == op->name; };
-    if (!op->has_samples() || op->makes_views || op->composite || has_no_program(*op) ||
-        std::any_of(device.counts().begin(), device.counts().end(), seen))
+  Bench bench, recurrent;
+  bert_step(bench.context);
+  bench.after("BERT");
+  image_step<soma::optim::Sgd>(bench.context);
+  bench.after("images");
+  image_step<soma::optim::Lamb>(bench.context);
+  bench.after("images");
+  for (const soma::Operator* op : bench.context.operators().all()) {
+    if (!op->has_samples() || op->makes_views || op->composite || op->name == "quantize" ||
+        bench.seen(*op))
       continue;
-    for (const soma::Sample& sample : soma::testing::samples_of(*op).samples)
-      soma::testing::detail::run_sample(context, *op, sample, {});
-    after("samples");
+    (is_recurrent(op->name) ? recurrent : bench).run_samples(*op);
   }
-  context.set_device(nullptr);
-  std::vector<std::size_t> order(device.counts().size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return device.counts()[a].name < device.counts()[b].name;
-  });
-  for (const std::size_t i : order) {
-    const Count& count = device.counts()[i];
-    row(out, count, core, workloads[i], times[std::string(count.name)]);
-  }
+  std::vector<Line> lines = bench.lines();
+  for (const Line& line : recurrent.lines())
+    if (is_recurrent(line.count.name)) lines.push_back(line);
+  std::sort(lines.begin(), lines.end(),
+            [](const Line& a, const Line& b) { return a.count.name < b.count.name; });
+  for (const Line& line : lines) row(out, line.count, bench.core(), line.workload, line.time);
 }
 
 std::string document() {

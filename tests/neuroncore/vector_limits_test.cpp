@@ -157,7 +157,7 @@ TEST_CASE("limits of the Vector engine's other instructions", "[unit][neuroncore
        [](Tiles& t) {
          t.core.vector.tensor_scalar_cumulative(t.f, t.ints, Alu::add, 1, Alu::add);
        }},
-      {"select: predicate", "int8, uint8 or bool",
+      {"select: predicate", "one of int8 uint8 int16 uint16 bool",
        [](Tiles& t) { t.core.vector.select(t.f, t.ints, t.g, 0); }},
       {"select: on_true", "other than tf32, int32 and uint32",
        [](Tiles& t) { t.core.vector.select(t.f, t.bytes, t.ints, 0); }},

@@ -94,9 +94,9 @@ SafetensorsFile load_safetensors(Context& context, std::span<const std::byte> co
 
 // Writes the same bytes as the reference implementation; the file is complete or absent; metadata
 // keep their order. Only one tensor at a time is held in memory. Types: fp32 fp16 bf16 fp8_e4m3fn
-// fp8_e5m2 e8m0 int8 uint8 int16 uint16 int32 uint32 int64 bool. Errors safetensors.dtype (other types have no
-// name in the format), safetensors.name (not UTF-8, "__metadata__", a repeated key of the
-// metadata), safetensors.header (larger than a reader accepts), safetensors.size (a tensor has
+// fp8_e5m2 e8m0 int8 uint8 int16 uint16 int32 uint32 int64 bool. Errors safetensors.dtype (other
+// types have no name in the format), safetensors.name (not UTF-8, "__metadata__", a repeated key of
+// the metadata), safetensors.header (larger than a reader accepts), safetensors.size (a tensor has
 // another shape or type than its source announced), neuroncore.dry_run, file.write, and those of
 // the source.
 void save_safetensors(std::string_view path, TensorSource& tensors,

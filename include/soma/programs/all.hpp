@@ -4,6 +4,8 @@
 #include <soma/ops/all.hpp>
 #include <soma/programs/attention/attention.hpp>
 #include <soma/programs/attention/attention_backward.hpp>
+#include <soma/programs/choose/pad.hpp>
+#include <soma/programs/choose/where.hpp>
 #include <soma/programs/element/binary.hpp>
 #include <soma/programs/element/dropout.hpp>
 #include <soma/programs/element/parametric.hpp>
@@ -85,6 +87,8 @@ constexpr auto list_programs(std::index_sequence<unary...>, std::index_sequence<
                       {.run = &programs::embedding_backward, .host_inputs = 6}},
       OperatorProgram{&ops::linear, {&programs::linear}},
       OperatorProgram{&ops::matmul, {&programs::matmul}},
+      OperatorProgram{&ops::pad, {&programs::pad}},
+      OperatorProgram{&ops::where, {&programs::where}},
       OperatorProgram{&ops::gru, {&programs::gru}},
       OperatorProgram{&ops::gru_backward, {&programs::gru_backward}},
       OperatorProgram{&ops::lstm, {&programs::lstm}},

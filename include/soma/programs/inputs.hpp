@@ -14,16 +14,21 @@
 
 namespace SOMA_NAMESPACE::programs {
 
-// The type in which transfers move bits: one that every machine has and that nothing converts.
+// The type in which transfers move bits: an integer that nothing converts.
 constexpr DType plain_type(DType dtype) {
-  return size_of(dtype) % 4 == 0 ? DType::int32 : DType::uint8;
+  return size_of(dtype) % 4 == 0 ? DType::int32
+         : size_of(dtype) == 2   ? DType::uint16
+                                 : DType::uint8;
 }
 
 // The tensor itself if it is row-major, else a row-major copy in device memory with the same bits.
-// Transfers along the tensor's strides make the copy. Where neighbours of the tensor lie across its
-// rows, the Vector engine turns blocks of them, because an element without a neighbour costs a
-// transfer a descriptor of its own. The copy lives until the launch ends.
+// copy_elements() makes the copy, which lives until the launch ends.
 Tensor row_major(Core& core, const Tensor& tensor);
+
+// to = from, bit for bit, between tensors of one shape and type with any strides. Transfers move
+// the elements; where neighbours of the copy are apart in the source, the Vector engine picks or
+// turns them, because an element without a neighbour costs a transfer a piece of its own.
+void copy_elements(Core& core, const Tensor& from, const Tensor& to);
 
 // An input whose numbers the host reads. The program lists the input in Program::host_inputs.
 class HostNumbers {

@@ -260,7 +260,7 @@ TEST_CASE("a pattern stays within its tile", "[unit][neuroncore]") {
   CHECK(id([&] { (void)part.pattern({{-1, 41}}); }) == fine);
   CHECK(id([&] { (void)part.pattern({{-1, 42}}); }) == broken);
   CHECK(id([&] { (void)part.pattern({{4, 2}}).pattern({{-8, 6}}); }) == fine);
-  // What an instruction refuses of any tile.
+  // Instructions refuse the same as of any tile.
   CHECK(id([&] { test.core.vector.memset(tile.pattern({{1, 0}}), 0); }) == broken);
   CHECK(id([&] { test.core.vector.memset(tile.pattern({{32768, 1}}), 0); }) == broken);
   const Tile wide = test.core.sbuf.tile(DType::uint8, 4, 40000);
@@ -401,7 +401,7 @@ TEST_CASE("a transfer within SBUF", "[unit][neuroncore]") {
     const std::vector<float> seen = test.values(shifted);
     for (std::size_t i = 0; i < 60; ++i)
       CHECK(seen[i] == (i < 10 ? -1.0f : static_cast<float>(i - 10)));
-    // What overwrites the source waits for the transfer.
+    // An instruction that overwrites the source waits for the transfer.
     core.dma.copy(b, a);
     core.vector.memset(a, 9);
     CHECK(test.values(b) == counting(60));

@@ -39,9 +39,9 @@ class GpsimdEngine : public LaneEngine<GpsimdEngine, Engine::gpsimd> {
  public:
   using LaneEngine::LaneEngine;
 
-  // dst = a op b. If a, b and dst are all int32 or all uint32, add, subtract and multiply are exact and wrap around
-  // (this model's policy; overflow behaviour is not published). power is computed in double and
-  // rounded once. All other cases are computed in fp32, as on the Vector engine.
+  // dst = a op b. If a, b and dst are all int32 or all uint32, add, subtract and multiply are exact
+  // and wrap around (this model's policy; overflow behaviour is not published). power is computed
+  // in double and rounded once. All other cases are computed in fp32, as on the Vector engine.
   GpsimdEngine& tensor_tensor(const Tile& dst, const Tile& a, const Tile& b, Alu op,
                               const Rounded& rounded = {}, SourceLine source = calling_line());
 
@@ -83,8 +83,8 @@ class GpsimdEngine : public LaneEngine<GpsimdEngine, Engine::gpsimd> {
                          SourceLine source = calling_line());
 
   // dst [1, N] = the reduction of data [P, N] over its partitions, in ascending order: add and
-  // maximum in fp32 (for int32 and uint32 exact, with wrap-around), bitwise_or and bitwise_and on the stored
-  // bits.
+  // maximum in fp32 (for int32 and uint32 exact, with wrap-around), bitwise_or and bitwise_and on
+  // the stored bits.
   GpsimdEngine& partition_reduce(const Tile& dst, const Tile& data, Alu op,
                                  const Rounded& rounded = {}, SourceLine source = calling_line());
 

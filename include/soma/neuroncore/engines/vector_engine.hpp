@@ -125,8 +125,8 @@ class VectorEngine : public LaneEngine<VectorEngine, Engine::vector> {
                        SourceLine source = calling_line());
 
   // dst = src where predicate != 0; all other elements of dst stay. Bit for bit: src and dst have
-  // one type. predicate is uint8, uint16, uint32, boolean or (this model's) int32. src and predicate
-  // must not both lie in PSUM.
+  // one type. predicate is uint8, uint16, uint32, boolean or (this model's) int32. src and
+  // predicate must not both lie in PSUM.
   VectorEngine& copy_predicated(const Tile& dst, const Tile& src, const Tile& predicate,
                                 SourceLine source = calling_line());
 

@@ -17,25 +17,26 @@
 
 namespace SOMA_NAMESPACE::programs::detail {
 
-// The dimensions of a view and of its row-major copy, in elements. Dimensions that both walk alike
-// are one; those of size 1 are left out.
+// The dimensions of a tensor and of its copy, in elements. Dimensions that both walk alike are one;
+// those of size 1 are left out.
 class CopyLoops {
  public:
   struct Dimension {
-    std::size_t size = 1, from = 0, to = 0;
+    std::size_t size = 1, from = 1, to = 1;
   };
 
-  explicit CopyLoops(const Tensor& tensor) {
-    const Strides to = tensor.shape().strides();
-    for (std::size_t i = 0; i < tensor.rank(); ++i) {
-      if (tensor.size(i) == 1) continue;
-      const Dimension next{tensor.size(i), soma::detail::step_of(tensor, i), to[i]};
+  CopyLoops(const Tensor& from, const Tensor& to) {
+    for (std::size_t i = 0; i < from.rank(); ++i) {
+      if (from.size(i) == 1) continue;
+      const Dimension next{from.size(i), soma::detail::step_of(from, i),
+                           soma::detail::step_of(to, i)};
       Dimension* last = rank_ == 0 ? nullptr : &dimensions_[rank_ - 1];
-      if (last != nullptr && last->from == next.from * next.size)
+      if (last != nullptr && last->from == next.from * next.size && last->to == next.to * next.size)
         *last = {last->size * next.size, next.from, next.to};
       else
         dimensions_[rank_++] = next;
     }
+    if (rank_ == 0) rank_ = 1;  // a single element
   }
 
   std::size_t rank() const { return rank_; }
@@ -49,7 +50,7 @@ class CopyLoops {
     return longest;
   }
   const Dimension& dimension(std::size_t i) const { return dimensions_[i]; }
-  // The dimension whose elements lie side by side in the view; rank(): none.
+  // The dimension whose elements lie side by side in the source; rank(): none.
   std::size_t side_by_side() const {
     std::size_t i = 0;
     while (i < rank_ && dimensions_[i].from != 1) ++i;
@@ -81,7 +82,12 @@ class CopyLoops {
   std::size_t rank_ = 0;
 };
 
-// Moves bits: elements as words or bytes, which no transfer converts and every machine has.
+// Moves bits: elements as integers of their width or as words, which no transfer converts.
+//
+// A transfer pays for each piece side by side as much as for two kilobytes. So a source whose
+// neighbours in the copy are apart is not read element by element. Either everything from a row's
+// first element to its last is loaded and the Vector engine picks the elements, or blocks are
+// loaded along the dimension that lies side by side, and the Vector engine turns them.
 class ViewCopy {
  public:
   using Dimension = CopyLoops::Dimension;
@@ -95,9 +101,10 @@ class ViewCopy {
         most_(16 * 1024 / size_of(tensor.dtype())) {}
 
   void run(const CopyLoops& loops) const {
-    if (loops.rank() == 1) return split(loops.dimension(0));
-    if (const std::size_t rows = loops.side_by_side(); turns(loops, rows)) return turn(loops, rows);
     const Dimension& last = loops.inner(0);
+    if (picks(loops)) return pick(loops);
+    if (loops.rank() == 1) return split(last);
+    if (const std::size_t rows = loops.side_by_side(); turns(loops, rows)) return turn(loops, rows);
     // A partition takes the elements of the last dimension, or of the last two if they fit.
     const bool two = loops.rank() > 2 && last.size * loops.inner(1).size <= most_;
     const std::size_t inner = two ? 2 : 1, across = loops.across(inner);
@@ -124,27 +131,73 @@ class ViewCopy {
   Pair pair(std::size_t partitions, std::size_t elements) const {
     return Pair(core_, type_, partitions, elements * parts_);
   }
-  // True if a dimension other than the last lies side by side in the view. A transfer that turns
-  // would then move single elements, each of which costs as much as 2 KiB.
+  std::size_t element_bytes() const { return parts_ * size_of(type_); }
+  // True if loading everything between a row's elements takes less time than pieces as long as the
+  // source has them.
+  bool picks(const CopyLoops& loops) const {
+    const neuroncore::Machine& machine = core_.machine();
+    const Dimension& last = loops.inner(0);
+    const std::size_t rows = loops.side_by_side();
+    const std::size_t piece =
+        rows < loops.rank() ? (std::min)(loops.dimension(rows).size, large) : 1;
+    const auto bytes = static_cast<double>(last.from * element_bytes() * piece);
+    return last.from != 1 && last.size > 1 &&
+           bytes < machine.dma_buffer_ns * machine.dma_engine_gb_per_s;
+  }
+  // Loads rows from their first element to their last; a repeated number is loaded once.
+  void pick(const CopyLoops& loops) const {
+    const Dimension& last = loops.inner(0);
+    const std::size_t fit = last.from == 0 ? most_ : (most_ - 1) / last.from + 1;
+    const std::size_t most = (std::min)(last.size, fit);
+    // Its pieces lie across the partitions where other dimensions would not fill them.
+    constexpr std::size_t long_enough = 64 * lanes;
+    const bool split = loops.rank() == 1 ||
+                       (loops.dimension(loops.across(1)).size < lanes && last.size >= long_enough);
+    const std::size_t width = split ? (std::min)(most, (last.size + lanes - 1) / lanes) : most;
+    const std::size_t across = split ? loops.rank() : loops.across(1);
+    const Dimension rows = split ? Dimension{last.size / width, width * last.from, width * last.to}
+                                 : loops.dimension(across);
+    const std::size_t partitions = (std::min)(rows.size, lanes);
+    Pair spans = pair(partitions, (width - 1) * last.from + 1), picked = pair(partitions, width);
+    const auto block = [&](std::size_t from, std::size_t to, std::size_t height,
+                           std::size_t columns) {
+      const std::size_t span = (columns - 1) * last.from + 1;
+      const Tile loaded = spans.next(height, span * parts_),
+                 result = picked.next(height, columns * parts_);
+      core_.dma.load(loaded, from_.pattern({{rows.from, height}, {1, span}}, from).as(type_));
+      core_.vector.copy(result, loaded.pattern({{last.from * parts_, columns}, {1, parts_}}));
+      core_.dma.queue(store_queue)
+          .store(to_.pattern({{rows.to, height}, {last.to, columns}}, to).as(type_), result);
+    };
+    const std::size_t whole = split ? rows.size * width : last.size;
+    loops.for_others(1, across, [&](std::size_t from, std::size_t to) {
+      for_pieces(rows.size, lanes, [&](std::size_t row, std::size_t height) {
+        for_pieces(split ? width : last.size, width, [&](std::size_t column, std::size_t columns) {
+          block(from + row * rows.from + column * last.from, to + row * rows.to + column * last.to,
+                height, columns);
+        });
+      });
+      if (whole != last.size)
+        block(from + whole * last.from, to + whole * last.to, 1, last.size - whole);
+    });
+  }
+  // True if a dimension other than the last lies side by side in the source. A transfer that turns
+  // would then move single elements.
   bool turns(const CopyLoops& loops, std::size_t rows) const {
     constexpr std::size_t worth_it = 256;  // elements
-    return rows + 1 < loops.rank() &&
-           loops.dimension(rows).size * loops.inner(0).size >= worth_it &&
-           !(element_bytes() == 2 && core_.options().everything_fp32);  // no 16-bit tiles
+    return rows + 1 < loops.rank() && loops.inner(0).to == 1 &&
+           loops.dimension(rows).size * loops.inner(0).size >= worth_it;
   }
-  std::size_t element_bytes() const { return parts_ * size_of(type_); }
   // Blocks of rows are loaded as they lie, turned on the Vector engine, and stored as rows of the
   // copy.
   void turn(const CopyLoops& loops, std::size_t side_by_side) const {
     const Dimension rows = loops.dimension(side_by_side), columns = loops.inner(0);
-    const std::size_t words = element_bytes() == 2 ? 1 : parts_;
-    const DType type = element_bytes() == 2 ? DType::bf16 : type_;
     const std::size_t height = (std::min)(rows.size, large),
                       width = (std::min)(columns.size, large);
     const auto buffers = [&](std::size_t partitions, std::size_t elements) {
       std::vector<Pair> result;
       for_pieces(partitions, lanes, [&](std::size_t, std::size_t) {
-        result.emplace_back(core_, type, (std::min)(partitions, lanes), elements * words);
+        result.push_back(pair((std::min)(partitions, lanes), elements));
       });
       return result;
     };
@@ -152,8 +205,7 @@ class ViewCopy {
     loops.for_others(1, side_by_side, [&](std::size_t from, std::size_t to) {
       for_pieces(rows.size, large, [&](std::size_t row, std::size_t high) {
         for_pieces(columns.size, large, [&](std::size_t column, std::size_t wide) {
-          turn_block({loaded, turned, type, words, high, wide},
-                     {rows, from + row + column * columns.from},
+          turn_block({loaded, turned, high, wide}, {rows, from + row + column * columns.from},
                      {columns, to + row * rows.to + column});
         });
       });
@@ -161,40 +213,41 @@ class ViewCopy {
   }
   struct Block {
     std::vector<Pair>&loaded, &turned;
-    DType type;
-    std::size_t words, high, wide;
+    std::size_t high, wide;
   };
   struct Corner {
     Dimension along;
     std::size_t offset;  // elements
   };
   void turn_block(const Block& block, const Corner& from, const Corner& to) const {
-    const std::size_t words = block.words;
     std::vector<Tile> results;
     for_pieces(block.high, lanes, [&](std::size_t row, std::size_t count) {
-      results.push_back(block.turned[row / lanes].next(count, block.wide * words));
+      results.push_back(block.turned[row / lanes].next(count, block.wide * parts_));
     });
     for_pieces(block.wide, lanes, [&](std::size_t column, std::size_t count) {
-      const Tile tile = block.loaded[column / lanes].next(count, block.high * words);
-      const neuroncore::PatternStep source[] = {{to.along.from, count}, {1, block.high}};
-      core_.dma.load(tile,
-                     from_.pattern(source, from.offset + column * to.along.from).as(block.type));
+      const Tile tile = block.loaded[column / lanes].next(count, block.high * parts_);
+      core_.dma.load(tile, from_
+                               .pattern({{to.along.from, count}, {1, block.high}},
+                                        from.offset + column * to.along.from)
+                               .as(type_));
       for_pieces(block.high, small, [&](std::size_t row, std::size_t rows) {
         const Tile& result = results[row / lanes];
         for_pieces(count, small, [&](std::size_t at, std::size_t columns) {
-          for (std::size_t word = 0; word < words; ++word)
+          for (std::size_t word = 0; word < parts_; ++word)
             core_.vector.transpose(
                 result.rows(row % lanes, row % lanes + rows)
-                    .columns((column + at) * words + word, (column + at + columns) * words, words),
+                    .columns((column + at) * parts_ + word, (column + at + columns) * parts_,
+                             parts_),
                 tile.rows(at, at + columns)
-                    .columns(row * words + word, (row + rows) * words, words));
+                    .columns(row * parts_ + word, (row + rows) * parts_, parts_));
         });
       });
     });
     for_pieces(block.high, lanes, [&](std::size_t row, std::size_t count) {
-      const neuroncore::PatternStep target[] = {{from.along.to, count}, {1, block.wide}};
       core_.dma.queue(store_queue)
-          .store(to_.pattern(target, to.offset + row * from.along.to).as(block.type),
+          .store(to_.pattern({{from.along.to, count}, {1, block.wide}},
+                             to.offset + row * from.along.to)
+                     .as(type_),
                  results[row / lanes]);
     });
   }
@@ -203,8 +256,8 @@ class ViewCopy {
     const ElementTiles tiles(all.size);
     Pair buffers = pair(tiles.partitions(), tiles.width());
     tiles.for_each([&](std::size_t first, std::size_t rows, std::size_t columns) {
-      move(buffers, first * all.from, first,
-           {{{rows, columns * all.from, columns}, {}, {columns, all.from, 1}}});
+      move(buffers, first * all.from, first * all.to,
+           {{{rows, columns * all.from, columns * all.to}, {}, {columns, all.from, all.to}}});
     });
   }
   void move(Pair& tiles, std::size_t from, std::size_t to,
@@ -224,7 +277,7 @@ class ViewCopy {
   Core& core_;
   HbmView from_, to_;
   DType type_;
-  std::size_t parts_, most_;  // words or bytes of an element; elements of a partition: 16 KiB
+  std::size_t parts_, most_;  // words of an element; elements of a partition: 16 KiB
 };
 
 }  // namespace SOMA_NAMESPACE::programs::detail
@@ -234,9 +287,14 @@ namespace SOMA_NAMESPACE::programs {
 SOMA_INLINE Tensor row_major(Core& core, const Tensor& tensor) {
   if (tensor.contiguous()) return tensor;
   const Tensor copy = core.hold(Tensor::empty(core.context(), tensor.shape(), tensor.dtype()));
-  const Core::Scope scope(core);
-  detail::ViewCopy(core, tensor, copy).run(detail::CopyLoops(tensor));
+  copy_elements(core, tensor, copy);
   return copy;
+}
+
+SOMA_INLINE void copy_elements(Core& core, const Tensor& from, const Tensor& to) {
+  if (from.elements() == 0) return;
+  const Core::Scope scope(core);
+  detail::ViewCopy(core, from, to).run(detail::CopyLoops(from, to));
 }
 
 SOMA_INLINE HostNumbers::HostNumbers(Core& core, const Tensor& input) {
