@@ -179,7 +179,10 @@ void print_instance(const Step& step, const Options& options) {
     std::cout << "  dollars, 1000 steps "
               << soma::fixed(instance.dollars_per_hour.value * predicted.seconds() / 3.6, 4)
               << '\n';
-  std::cout << "  left out: the host, the input, launches, evaluation, compilation\n";
+  if (ranks > 1)
+    std::cout << "  times of gradients are " << nc::collective_source(ranks, instance) << '\n';
+  std::cout
+      << "  left out: the host and its part of launches, the input, evaluation, compilation\n";
   if (options.what == "bert-base" && options.batch == 8 && options.length == 128 && ranks == 32 &&
       instance.name == nc::published_trn1.instance)
     print_published(predicted);

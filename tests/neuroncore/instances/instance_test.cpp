@@ -140,6 +140,12 @@ TEST_CASE("The time of an all-reduce is near the published measurements", "[neur
       for (const std::size_t ranks : {2, 16, 32})
         CHECK(seconds(ranks, bytes) <= seconds(ranks, 1.5 * bytes));
     }
+  CHECK(collective_source(2, large) == "measured with 2 cores");
+  CHECK(collective_source(8, large).starts_with("assumed to lie between"));
+  CHECK(collective_source(16, large) == "measured with 16 cores");
+  CHECK(collective_source(32, large).starts_with("assumed"));
+  CHECK(collective_source(64, large) == "measured with 64 cores");
+  CHECK(collective_source(128, large).starts_with("assumed"));
   CHECK(collective_seconds(Collective::all_reduce, mib, 1, large) == 0);
   CHECK_THAT(message_of([&] { collective_seconds(Collective::all_reduce, mib, 0, large); }),
              contains("ranks is 0") && contains("[neuroncore.instance]"));

@@ -42,6 +42,8 @@ double bytes_on_the_wire(Collective kind, double bytes, std::size_t ranks);
 // instances.
 double collective_seconds(Collective kind, double bytes, std::size_t ranks,
                           const Instance& instance);
+// The source of that estimate, for reports: "measured with 16 cores". `ranks` is 2 or more.
+std::string_view collective_source(std::size_t ranks, const Instance& instance);
 
 }  // namespace SOMA_NAMESPACE::neuroncore
 

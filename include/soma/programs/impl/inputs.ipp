@@ -149,10 +149,13 @@ class ViewCopy {
     const Dimension& last = loops.inner(0);
     const std::size_t fit = last.from == 0 ? most_ : (most_ - 1) / last.from + 1;
     const std::size_t most = (std::min)(last.size, fit);
-    const bool alone = loops.rank() == 1;  // its pieces lie across the partitions
-    const std::size_t width = alone ? (std::min)(most, (last.size + lanes - 1) / lanes) : most;
-    const std::size_t across = alone ? 0 : loops.across(1);
-    const Dimension rows = alone ? Dimension{last.size / width, width * last.from, width * last.to}
+    // Its pieces lie across the partitions where other dimensions would not fill them.
+    constexpr std::size_t long_enough = 64 * lanes;
+    const bool split = loops.rank() == 1 ||
+                       (loops.dimension(loops.across(1)).size < lanes && last.size >= long_enough);
+    const std::size_t width = split ? (std::min)(most, (last.size + lanes - 1) / lanes) : most;
+    const std::size_t across = split ? loops.rank() : loops.across(1);
+    const Dimension rows = split ? Dimension{last.size / width, width * last.from, width * last.to}
                                  : loops.dimension(across);
     const std::size_t partitions = (std::min)(rows.size, lanes);
     Pair spans = pair(partitions, (width - 1) * last.from + 1), picked = pair(partitions, width);
@@ -166,21 +169,16 @@ class ViewCopy {
       core_.dma.queue(store_queue)
           .store(to_.pattern({{rows.to, height}, {last.to, columns}}, to).as(type_), result);
     };
-    if (alone) {
-      for_pieces(rows.size, lanes, [&](std::size_t row, std::size_t height) {
-        block(row * rows.from, row * rows.to, height, width);
-      });
-      const std::size_t done = rows.size * width;
-      if (done != last.size) block(done * last.from, done * last.to, 1, last.size - done);
-      return;
-    }
+    const std::size_t whole = split ? rows.size * width : last.size;
     loops.for_others(1, across, [&](std::size_t from, std::size_t to) {
       for_pieces(rows.size, lanes, [&](std::size_t row, std::size_t height) {
-        for_pieces(last.size, width, [&](std::size_t column, std::size_t columns) {
+        for_pieces(split ? width : last.size, width, [&](std::size_t column, std::size_t columns) {
           block(from + row * rows.from + column * last.from, to + row * rows.to + column * last.to,
                 height, columns);
         });
       });
+      if (whole != last.size)
+        block(from + whole * last.from, to + whole * last.to, 1, last.size - whole);
     });
   }
   // True if a dimension other than the last lies side by side in the source. A transfer that turns

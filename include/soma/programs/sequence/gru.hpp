@@ -85,14 +85,16 @@ inline void gru(Core& core, const OperatorCall& call) {
 // As the host kernel, with the gradient of the hidden gates of all columns in SBUF, because the
 // product with the weights needs all of them.
 inline void gru_backward(Core& core, const OperatorCall& call) {
-  const DeviceRows notes(core, call.inputs[0]), weight = adjacent_rows(core, call.inputs[1]);
+  const DeviceRows notes = adjacent_rows(core, call.inputs[0]),
+                   weight = adjacent_rows(core, call.inputs[1]);
   const Tensor dy = soma::detail::input_or_none(call.inputs, 2);
   const std::size_t hidden = weight.columns(), gates = 3 * hidden;
   const std::size_t width = (std::min)(hidden, bank_columns);
   const HbmView dx = DeviceRows::target(call.outputs[0]), dh = DeviceRows::target(call.outputs[1]),
                 dfirst = DeviceRows::target(call.outputs[2]);
   const std::size_t most = (std::min)(call.sequences.count(), lanes);
-  const DeviceRows given = adjacent_rows(core, dy.defined() ? dy : call.inputs[0]);
+  // Without gradients of the states nothing is read.
+  const DeviceRows given = dy.defined() ? adjacent_rows(core, dy) : notes;
   const Tile dstates = core.sbuf.tile(DType::fp32, most, hidden),
              dgates = core.sbuf.tile(DType::fp32, most, gates);
   Pair kept(core, DType::fp32, most, 5 * width), inputs(core, given.dtype(), most, width),

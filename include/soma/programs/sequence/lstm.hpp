@@ -84,7 +84,8 @@ inline void lstm(Core& core, const OperatorCall& call) {
 }
 
 inline void lstm_backward(Core& core, const OperatorCall& call) {
-  const DeviceRows notes(core, call.inputs[0]), weight = adjacent_rows(core, call.inputs[1]);
+  const DeviceRows notes = adjacent_rows(core, call.inputs[0]),
+                   weight = adjacent_rows(core, call.inputs[1]);
   const Tensor dy = soma::detail::input_or_none(call.inputs, 2);
   const std::size_t hidden = weight.columns(), gates = 4 * hidden;
   const std::size_t width = (std::min)(hidden, bank_columns);
@@ -92,7 +93,8 @@ inline void lstm_backward(Core& core, const OperatorCall& call) {
                 dfirst = DeviceRows::target(call.outputs[1]),
                 dfirst_cell = DeviceRows::target(call.outputs[2]);
   const std::size_t most = (std::min)(call.sequences.count(), lanes);
-  const DeviceRows given = adjacent_rows(core, dy.defined() ? dy : call.inputs[0]);
+  // Without gradients of the states nothing is read.
+  const DeviceRows given = dy.defined() ? adjacent_rows(core, dy) : notes;
   const Tile dstates = core.sbuf.tile(DType::fp32, most, hidden),
              dcells = core.sbuf.tile(DType::fp32, most, hidden),
              dgates = core.sbuf.tile(DType::fp32, most, gates);

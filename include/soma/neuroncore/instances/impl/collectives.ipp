@@ -73,4 +73,13 @@ SOMA_INLINE double collective_seconds(Collective kind, double bytes, std::size_t
   return of_two + share * (many - of_two);
 }
 
+SOMA_INLINE std::string_view collective_source(std::size_t ranks, const Instance& instance) {
+  if (ranks == 2) return "measured with 2 cores";
+  if (ranks < 16) return "assumed to lie between the times measured with 2 and with 16 cores";
+  if (ranks == 16) return "measured with 16 cores";
+  if (ranks <= instance.cores()) return "assumed to be those measured with 16 cores";
+  return ranks == 64 ? "measured with 64 cores"
+                     : "assumed to grow from those measured with 64 cores";
+}
+
 }  // namespace SOMA_NAMESPACE::neuroncore
