@@ -199,10 +199,10 @@ TEST_CASE("other element types are refused by name", "[unit][io][npy]") {
   Files files(context);
   CHECK(
       files.refusal(npy(dictionary("'<f8'", "(1,)"), "12345678")) ==
-      "load_npy: element type of \"F\" is '<f8', wanted one of '<f4' '<f2' '|i1' '|u1' '<i2' '<i4' "
-      "'<i8' '|b1' [npy.dtype]");
+      "load_npy: element type of \"F\" is '<f8', wanted one of '<f4' '<f2' '|i1' '|u1' '<i2' '<u2' "
+      "'<i4' '<u4' '<i8' '|b1' [npy.dtype]");
   for (const char* type :
-       {"'>f4'", "'<u4'", "'|V2'", "'<c8'", "'|O'", "'<U1'", "''", "'f4'", "[('x', '<f4')]"}) {
+       {"'>f4'", "'<u8'", "'|V2'", "'<c8'", "'|O'", "'<U1'", "''", "'f4'", "[('x', '<f4')]"}) {
     CAPTURE(type);
     CHECK(files.refusal(npy(dictionary(type, "(1,)"), "1234")).find("[npy.dtype]") !=
           std::string::npos);
