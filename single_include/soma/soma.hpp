@@ -44249,7 +44249,7 @@ SOMA_INLINE void fields(FieldVisitor& visitor, TrainerOptions& options) {
   visitor.option("reduce_bucket_bytes", options.reduce_bucket_bytes);
   visitor.option("stop_patience", options.stop_patience, {.least = 0, .infinite = true});
   visitor.option("pipeline", options.pipeline);
-  if (options.average) visitor.option("average", *options.average);
+  visitor.option("average", options.average, any_number);
 }
 
 }  // namespace SOMA_NAMESPACE::train
