@@ -28,7 +28,7 @@ struct Net {
 
 struct Series {
   Tensor rows, labels;
-  std::vector<std::size_t> begins;  // of each series, and the end
+  std::vector<std::size_t> begins;  // where each series begins, and the end
 };
 
 class SeriesSource final : public data::IndexedSource {
