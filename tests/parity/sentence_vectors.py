@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""bert_classifier embed beside sentence-transformers: vectors of 200 sentences, folders both ways.
+"""bert_classifier embed beside sentence-transformers: vectors of 200 sentences, of its folders and of a bare BERT.
 
-Usage: sentence_vectors.py PROGRAM WORK      (transformers.sh of this folder makes the Python that has the packages)
+Usage: sentence_vectors.py PROGRAM WORK      (sentence_vectors.sh makes the Python that has the packages)
 """
 
 import os
@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+sys.path.remove(str(pathlib.Path(__file__).resolve().parent))  # transformers.py there is not the package
 
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
