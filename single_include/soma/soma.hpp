@@ -4741,6 +4741,11 @@ Var mse_loss(Tape& tape, const Var& x, const Var& target,
              LossReduction reduction = LossReduction::mean);
 Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target,
                                      LossReduction reduction = LossReduction::mean);
+// The same loss whose positives weigh `positive_weight` as much: one weight,
+// or one for each of the last dimension.
+Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target,
+                                     const Var& positive_weight,
+                                     LossReduction reduction = LossReduction::mean);
 // Over all dimensions, or over the dimensions whose bits are set.
 Var sum(Tape& tape, const Var& x, std::uint32_t dimensions = ~std::uint32_t{0});
 Var mean(Tape& tape, const Var& x, std::uint32_t dimensions = ~std::uint32_t{0});
@@ -7456,8 +7461,6 @@ Var linear_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weig
 // scales for parts of a tensor, or narrow sums, which convolutions do not have.
 Var convolution_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
                    const Var& bias, const ConvolutionSetting& setting);
-Var convolution_transpose_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
-                             const Var& bias, const TransposedSetting& setting);
 
 }  // namespace SOMA_NAMESPACE::nn
 
@@ -9012,267 +9015,6 @@ struct QuantizedConvolutionSetting {
   bool record = false;               // and operands for the gradient
 };
 void fields(FieldVisitor& visitor, QuantizedConvolutionSetting& setting);
-
-}  // namespace SOMA_NAMESPACE
-// ---- soma/autograd/choosing.hpp
-// Functions beyond those of autograd/functions.hpp: element-wise functions with a setting, and
-// functions that choose and arrange elements. Dimensions are counted from the first, which is 0.
-
-namespace SOMA_NAMESPACE {
-
-// ---- element by element
-
-// x for x >= 0, else exp(x) - 1. arXiv 1511.07289, with alpha 1.
-Var elu(Tape& tape, const Var& x);
-// (x + 3) / 6, limited to 0 .. 1; hard_swish: x times that; hard_tanh: x, limited to -1 .. 1.
-Var hard_sigmoid(Tape& tape, const Var& x);
-Var hard_swish(Tape& tape, const Var& x);
-Var hard_tanh(Tape& tape, const Var& x);
-// x for x >= 0, else slope x.
-Var leaky_relu(Tape& tape, const Var& x, float slope);
-// x, limited to low .. high. Error operator.value: low above high.
-Var clamp(Tape& tape, const Var& x, float low, float high);
-// x^exponent; NaN for x below zero, unless the exponent is whole. Some tens of nanoseconds an
-// element: square(), sqrt() and reciprocal() are faster.
-Var pow(Tape& tape, const Var& x, float exponent);
-
-// ---- choosing
-
-// a where the condition (bool, uint8 or int8) is not 0, else b. a and b have one type; with
-// broadcasting.
-Var where(Tape& tape, const Var& condition, const Var& a, const Var& b);
-// Picks elements along a dimension by index (int32 or int64) of x's rank, as torch.gather. If an
-// element is picked several times, its gradients are added in their order. Error operator.value: an
-// index outside of the dimension.
-Var gather(Tape& tape, const Var& x, std::size_t dimension, const Var& index);
-// Picks slices along a dimension by index [n] (int32 or int64), as torch.index_select. It is an
-// embedding with x as the table: if the indices form the rows of a batch, sums of the gradient
-// follow the batch's shards. Along dimension 0 the gradient is sparse and holds the touched slices
-// only.
-Var index_select(Tape& tape, const Var& x, std::size_t dimension, const Var& index);
-
-// The result of max(), min() and top_k(): elements, and their indices along the dimension (int64,
-// constants).
-struct Extremes {
-  Var values, indices;
-};
-// The k largest elements along a dimension, in falling order, or the k smallest, in rising order.
-// Among equal elements the first comes first; NaN comes before all numbers. The gradient goes to
-// the chosen elements. Error operator.value: k above the size.
-Extremes top_k(Tape& tape, const Var& x, std::size_t k, std::size_t dimension,
-               bool smallest = false);
-namespace detail {
-
-Extremes one_extreme(Tape& tape, const Var& x, std::size_t dimension, bool smallest);
-
-}  // namespace detail
-// The largest, or the smallest, element along a dimension, which disappears. The first of equal
-// elements wins, and NaN wins over numbers.
-Extremes max(Tape& tape, const Var& x, std::size_t dimension);
-Extremes min(Tape& tape, const Var& x, std::size_t dimension);
-// The index of the largest element along a dimension, int64: a constant.
-Var argmax(Tape& tape, const Var& x, std::size_t dimension);
-
-// All elements along a dimension in rising (or falling) order, as top_k() gives them.
-Extremes sort(Tape& tape, const Var& x, std::size_t dimension, bool descending = false);
-// Their indices alone, int64: a constant.
-Var argsort(Tape& tape, const Var& x, std::size_t dimension, bool descending = false);
-
-// x with values added where an index of x's rank (int32 or int64) says, as torch.scatter_add: along
-// `dimension`, in ascending order. Along the rows of a batch the result has no batch: of a part of
-// a batch it has the sums of that part. Error operator.value: an index outside of the dimension.
-Var scatter_add(Tape& tape, const Var& x, std::size_t dimension, const Var& index,
-                const Var& values);
-// Sums of the elements up to each along a dimension, computed in double. Along the rows of a batch
-// as scatter_add().
-Var cumsum(Tape& tape, const Var& x, std::size_t dimension);
-
-// Class ids (int32 or int64) [...] to fp32 [..., classes]: 1 for the own class, else 0. A constant.
-// Error operator.value: an id that is no class.
-Var one_hot(Tape& tape, const Var& ids, std::size_t classes);
-// `count` columns of each row of weights [..., C], int64 [..., count], drawn with probabilities in
-// proportion to the weights: with replacement, or each at most once. A constant. Draws depend on
-// the tape's seed and step, `stream`, and the row's place in its batch, as those of dropout().
-// Errors operator.value: a weight that is not finite or below 0, a row with fewer weights above 0
-// than are drawn.
-Var multinomial(Tape& tape, const Var& weights, std::size_t count, std::uint32_t stream,
-                bool replacement = false);
-
-// ---- arranging
-
-// The number of elements with the padding value before and behind a dimension.
-struct Padding {
-  std::size_t before = 0, behind = 0;
-};
-// x, padded with `value`: paddings of its last dimensions, in their order; at most four. Errors
-// operator.value, tensor.rank.
-Var pad(Tape& tape, const Var& x, std::initializer_list<Padding> paddings, float value = 0);
-// Tensors of one shape and type along a new dimension. At most 32. Errors as concatenate().
-Var stack(Tape& tape, std::span<const Var> parts, std::size_t dimension = 0);
-Var stack(Tape& tape, std::initializer_list<Var> parts, std::size_t dimension = 0);
-
-// Softmax and log softmax over any dimension.
-Var softmax(Tape& tape, const Var& x, std::size_t dimension);
-Var log_softmax(Tape& tape, const Var& x, std::size_t dimension);
-
-// ---- rows as vectors
-
-// x over its Euclidean norm along a dimension, or over epsilon where the norm is smaller.
-Var normalise(Tape& tape, const Var& x, std::size_t dimension, float epsilon = 1e-12f);
-// The sum of products of a and b, both normalised, along a dimension, which disappears.
-Var cosine_similarity(Tape& tape, const Var& a, const Var& b, std::size_t dimension,
-                      float epsilon = 1e-8f);
-// The first half of x along a dimension, times the sigmoid of the second half. Error tensor.shape:
-// an odd size.
-Var glu(Tape& tape, const Var& x, std::size_t dimension);
-
-// ---- images [N, C, H, W]
-
-// The mean of each window; adaptive_average_pool2d: windows that cover the image evenly.
-Var average_pool2d(Tape& tape, const Var& x, const AveragePoolSetting& setting = {});
-Var adaptive_average_pool2d(Tape& tape, const Var& x, std::size_t height, std::size_t width);
-// x [N, C, H, W], weight [C, O, kernel height, kernel width], bias [O]; y [N, O, H', W'] with
-// H' = (H - 1) stride - 2 pad + kernel + extra.
-Var conv_transpose2d(Tape& tape, const Var& x, const Var& weight, const Var& bias = {},
-                     const TransposedSetting& setting = {});
-// Images in another size. Error operator.value: a size of 0.
-Var resize(Tape& tape, const Var& x, const ResizeSetting& setting);
-// [N, C factor^2, H, W] to [N, C, H factor, W factor], as torch.pixel_shuffle. Error tensor.shape.
-Var pixel_shuffle(Tape& tape, const Var& x, std::size_t factor);
-
-}  // namespace SOMA_NAMESPACE
-// ---- soma/ops/choose/elements.hpp
-// Tools of operators that choose elements without computing: elements as bytes of one width, and a
-// dimension with the sizes before and after it.
-
-namespace SOMA_NAMESPACE::detail {
-
-// A row-major tensor seen along one dimension: element (o, i, n) lies at
-// (o * size + i) * inner + n.
-struct Along {
-  std::size_t outer = 1, size = 1, inner = 1;
-
-  Along(const Shape& shape, std::size_t dimension) : size(shape[dimension]) {
-    for (std::size_t i = 0; i < dimension; ++i) outer *= shape[i];
-    for (std::size_t i = dimension + 1; i < shape.rank(); ++i) inner *= shape[i];
-  }
-};
-
-// Error tensor.index.
-inline void check_dimension(std::string_view operation, const Tensor& x, std::size_t dimension) {
-  if (dimension >= x.rank())
-    fail(error_id::tensor_index, operation, "dimension", std::to_string(dimension),
-         "below the rank of " + x.describe());
-}
-
-// Calls function(T()) with a number type of the same width as the elements.
-template <class Function>
-void with_element_width(DType dtype, const Function& function) {
-  switch (size_of(dtype)) {
-    case 1:
-      return function(std::uint8_t());
-    case 2:
-      return function(std::uint16_t());
-    case 4:
-      return function(std::uint32_t());
-    default:
-      return function(std::uint64_t());
-  }
-}
-template <class T>
-const T* codes(const Tensor& tensor) {
-  return reinterpret_cast<const T*>(tensor.raw());
-}
-template <class T>
-T* mutable_codes(const Tensor& tensor) {
-  return reinterpret_cast<T*>(tensor.mutable_raw());
-}
-
-}  // namespace SOMA_NAMESPACE::detail
-// ---- soma/ops/choose/settings.hpp
-// The settings of operators that choose elements along a dimension: gather, top_k, pad and others.
-
-namespace SOMA_NAMESPACE {
-
-// Used by gather, scatter_add and cumsum.
-struct DimensionSetting {
-  std::size_t dimension = 0;
-};
-void fields(FieldVisitor& visitor, DimensionSetting& setting);
-
-struct TopKSetting {
-  std::size_t dimension = 0, k = 1;
-  bool smallest = false;
-};
-void fields(FieldVisitor& visitor, TopKSetting& setting);
-
-// The number of elements of `value` before and behind each dimension.
-struct PadSetting {
-  static constexpr std::size_t most = 4;  // dimensions that a call may pad: the last ones
-  std::size_t before[most] = {}, behind[most] = {};
-  float value = 0;
-};
-void fields(FieldVisitor& visitor, PadSetting& setting);
-
-}  // namespace SOMA_NAMESPACE
-// ---- soma/ops/element/settings.hpp
-// The settings of element-wise operators with numbers of their own: clamp, power and leaky_relu.
-
-namespace SOMA_NAMESPACE {
-
-struct ClampSetting {
-  float low = 0, high = 0;
-};
-void fields(FieldVisitor& visitor, ClampSetting& setting);
-
-struct PowerSetting {
-  float exponent = 1;
-};
-void fields(FieldVisitor& visitor, PowerSetting& setting);
-
-struct LeakySetting {
-  float slope = 0.01f;  // below zero
-};
-void fields(FieldVisitor& visitor, LeakySetting& setting);
-
-}  // namespace SOMA_NAMESPACE
-// ---- soma/autograd/sequence_functions.hpp
-// Functions over sequences beyond those of functions.hpp: recurrent layers, rotary positions,
-// attention to other sequences. The operators' files in ops/sequence/ and ops/attention/ have
-// shapes, errors and formulas.
-
-namespace SOMA_NAMESPACE {
-
-struct GruResult {
-  Var rows;  // [rows, H], the state after each row
-  Var last;  // [sequences, H]
-};
-// x [rows, 3 H] holds the input gates of rows that form sequences; weight is [3 H, H]. bias [3 H]
-// and the first states [sequences, H] are optional.
-GruResult gru(Tape& tape, const Var& x, const Var& weight, const Var& bias = {},
-              const Var& state = {}, const RecurrentSetting& setting = {});
-
-struct LstmResult {
-  Var rows;        // [rows, H], the state after each row
-  Var last, cell;  // [sequences, H] each
-};
-// The same with gates of 4 H columns, and first cells.
-LstmResult lstm(Tape& tape, const Var& x, const Var& weight, const Var& bias = {},
-                const Var& state = {}, const Var& cell = {}, const RecurrentSetting& setting = {});
-
-// [rows, C] whose rows form sequences to [sequences, C]: the mean of each sequence's rows, or the
-// largest element of each column. Rows of padding do not count.
-Var sequence_mean(Tape& tape, const Var& x);
-Var sequence_max(Tape& tape, const Var& x);
-
-// x [rows, C] whose rows form sequences, or [..., T, C].
-Var rotary(Tape& tape, const Var& x, const RotarySetting& setting);
-
-// Each sequence of queries [rows, C] sees the sequence of the same number of keys and values
-// [other rows, 2 C]; the result is [rows, C]. Errors as attention, operator.sequences (another
-// number of sequences).
-Var cross_attention(Tape& tape, const Var& queries, const Var& keys_values,
-                    const AttentionSetting& setting, const Var& mask = {});
 
 }  // namespace SOMA_NAMESPACE
 // ---- soma/optim/ranges.hpp
@@ -12581,6 +12323,24 @@ SOMA_INLINE Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const
                     {x, target});
 }
 
+SOMA_INLINE Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target,
+                                                 const Var& positive_weight,
+                                                 LossReduction reduction) {
+  if (target.shape() != x.shape())
+    fail(error_id::tensor_shape, "binary_cross_entropy_with_logits", "target",
+         target.value().describe(), "the shape of x, " + x.value().describe());
+  const auto wide = [&](const Var& given) {
+    return given.value().dtype() == DType::fp32 ? given : cast(tape, given, DType::fp32);
+  };
+  const Var logits = wide(x), t = wide(target);
+  const Var one = tape.constant(Tensor::full(tape.context(), Shape{1}, 1.0f));
+  const Var positives =
+      mul(tape, mul(tape, t, wide(positive_weight)), softplus(tape, neg(tape, logits)));
+  const Var losses = add(tape, positives, mul(tape, sub(tape, one, t), softplus(tape, logits)));
+  if (reduction == LossReduction::none) return losses;
+  return reduction == LossReduction::mean ? mean(tape, losses) : sum(tape, losses);
+}
+
 SOMA_INLINE Var sum(Tape& tape, const Var& x, std::uint32_t dimensions) {
   return tape.apply(*tape.operators().reduce, ReduceSetting{dimensions, false}, {x});
 }
@@ -13985,443 +13745,6 @@ SOMA_INLINE void fields(FieldVisitor& visitor, QuantizedConvolutionSetting& sett
 }
 
 }  // namespace SOMA_NAMESPACE
-// ---- soma/numeric/impl/draw_sequence.ipp
-// The functions of draw_sequence.hpp.
-
-namespace SOMA_NAMESPACE {
-
-SOMA_INLINE std::uint32_t DrawSequence::word() {
-  const std::uint64_t index = draw_.index++;
-  if (index / 4 != block_) {
-    block_ = index / 4;
-    words_ = random_block(draw_, block_);
-  }
-  return words_[index % 4];
-}
-
-SOMA_INLINE std::uint32_t DrawSequence::below(std::uint32_t bound) {
-  if (bound == 0) return word();
-  std::uint64_t product = std::uint64_t{word()} * bound;
-  if (static_cast<std::uint32_t>(product) < bound) {
-    const std::uint32_t uneven = (0 - bound) % bound;  // 2^32 modulo bound
-    while (static_cast<std::uint32_t>(product) < uneven) product = std::uint64_t{word()} * bound;
-  }
-  return static_cast<std::uint32_t>(product >> 32);
-}
-
-SOMA_INLINE double DrawSequence::unit() { return static_cast<double>(word()) * 0x1p-32; }
-
-}  // namespace SOMA_NAMESPACE
-// ---- soma/ops/choose/impl/settings.ipp
-// The fields of the settings, one by one.
-
-namespace SOMA_NAMESPACE {
-
-SOMA_INLINE void fields(FieldVisitor& visitor, DimensionSetting& setting) {
-  visitor.key("dimension", setting.dimension);
-}
-
-SOMA_INLINE void fields(FieldVisitor& visitor, TopKSetting& setting) {
-  visitor.key("dimension", setting.dimension);
-  visitor.key("k", setting.k);
-  visitor.key("smallest", setting.smallest);
-}
-
-SOMA_INLINE void fields(FieldVisitor& visitor, PadSetting& setting) {
-  for (std::size_t& size : setting.before) visitor.key("before", size);
-  for (std::size_t& size : setting.behind) visitor.key("behind", size);
-  visitor.key("value", setting.value, any_number);
-}
-
-}  // namespace SOMA_NAMESPACE
-// ---- soma/ops/element/impl/settings.ipp
-// The fields of the settings, one by one.
-
-namespace SOMA_NAMESPACE {
-
-SOMA_INLINE void fields(FieldVisitor& visitor, ClampSetting& setting) {
-  visitor.key("low", setting.low, {.infinite = true});
-  visitor.key("high", setting.high, {.infinite = true});
-}
-
-SOMA_INLINE void fields(FieldVisitor& visitor, PowerSetting& setting) {
-  visitor.key("exponent", setting.exponent, finite_number);
-}
-
-SOMA_INLINE void fields(FieldVisitor& visitor, LeakySetting& setting) {
-  visitor.key("slope", setting.slope, finite_number);
-}
-
-}  // namespace SOMA_NAMESPACE
-// ---- soma/autograd/impl/choosing.ipp
-// The functions of choosing.hpp.
-
-namespace SOMA_NAMESPACE {
-
-SOMA_INLINE Var elu(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::elu), {}, {x});
-}
-
-SOMA_INLINE Var hard_sigmoid(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::hard_sigmoid), {}, {x});
-}
-
-SOMA_INLINE Var hard_swish(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::hard_swish), {}, {x});
-}
-
-SOMA_INLINE Var hard_tanh(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::hard_tanh), {}, {x});
-}
-
-SOMA_INLINE Var leaky_relu(Tape& tape, const Var& x, float slope) {
-  return tape.apply(*tape.operators().leaky_relu, LeakySetting{slope}, {x});
-}
-
-SOMA_INLINE Var clamp(Tape& tape, const Var& x, float low, float high) {
-  return tape.apply(*tape.operators().clamp, ClampSetting{low, high}, {x});
-}
-
-SOMA_INLINE Var pow(Tape& tape, const Var& x, float exponent) {
-  return tape.apply(*tape.operators().power, PowerSetting{exponent}, {x});
-}
-
-SOMA_INLINE Var where(Tape& tape, const Var& condition, const Var& a, const Var& b) {
-  return tape.apply(*tape.operators().where, {}, {condition, a, b});
-}
-
-SOMA_INLINE Var gather(Tape& tape, const Var& x, std::size_t dimension, const Var& index) {
-  return tape.apply(*tape.operators().gather, DimensionSetting{dimension}, {x, index});
-}
-
-SOMA_INLINE Var index_select(Tape& tape, const Var& x, std::size_t dimension, const Var& index) {
-  const Var first = dimension == 0 ? x : transpose(tape, x, 0, dimension);
-  const Shape& shape = first.shape();
-  if (shape.rank() == 2) {
-    const Var chosen = embedding(tape, first, index);
-    return dimension == 0 ? chosen : transpose(tape, chosen, 0, dimension);
-  }
-  if (shape.rank() == 0 || index.shape().rank() != 1)
-    fail(error_id::tensor_rank, "index_select", "index", index.value().describe(),
-         "rank 1, and x of rank 1 or more");
-  const std::size_t rows = shape[0], columns = rows == 0 ? 0 : shape.elements() / rows;
-  const Var chosen = embedding(tape, reshape(tape, first, Shape{rows, columns}), index);
-  Var y = reshape(tape, chosen, shape.with(0, index.shape()[0]));
-  // A batch in the other dimensions stays there, whatever a reshape says of one row.
-  const Sequences& batch = first.sequences();
-  if (batch.defined() && batch.place().dimension != 0) y = tape.with_sequences(y, batch);
-  return dimension == 0 ? y : transpose(tape, y, 0, dimension);
-}
-
-SOMA_INLINE Extremes top_k(Tape& tape, const Var& x, std::size_t k, std::size_t dimension,
-                           bool smallest) {
-  const Var input[] = {x};
-  const VarOutputs y =
-      tape.apply_all(*tape.operators().top_k, TopKSetting{dimension, k, smallest}, input);
-  return {y[0], tape.detach(y[1])};
-}
-
-}  // namespace SOMA_NAMESPACE
-
-namespace SOMA_NAMESPACE::detail {
-
-SOMA_INLINE Extremes one_extreme(Tape& tape, const Var& x, std::size_t dimension, bool smallest) {
-  const Extremes found = top_k(tape, x, 1, dimension, smallest);
-  const Shape shape = found.values.shape().without(dimension);
-  Sequences batch = x.sequences();
-  if (batch.defined() && batch.place().dimension == dimension) batch = {};
-  if (batch.defined() && batch.place().dimension > dimension) {
-    BatchPlace place = batch.place();
-    --place.dimension;
-    batch = batch.at(place);
-  }
-  const auto without = [&](const Var& y) {
-    return tape.with_sequences(reshape(tape, y, shape), batch);
-  };
-  return {without(found.values), without(found.indices)};
-}
-
-}  // namespace SOMA_NAMESPACE::detail
-
-namespace SOMA_NAMESPACE {
-
-SOMA_INLINE Extremes max(Tape& tape, const Var& x, std::size_t dimension) {
-  return detail::one_extreme(tape, x, dimension, false);
-}
-
-SOMA_INLINE Extremes min(Tape& tape, const Var& x, std::size_t dimension) {
-  return detail::one_extreme(tape, x, dimension, true);
-}
-
-SOMA_INLINE Var argmax(Tape& tape, const Var& x, std::size_t dimension) {
-  return detail::one_extreme(tape, tape.detach(x), dimension, false).indices;
-}
-
-SOMA_INLINE Extremes sort(Tape& tape, const Var& x, std::size_t dimension, bool descending) {
-  const std::size_t all = dimension < x.shape().rank() ? x.shape()[dimension] : 0;
-  return top_k(tape, x, all, dimension, !descending);
-}
-
-SOMA_INLINE Var argsort(Tape& tape, const Var& x, std::size_t dimension, bool descending) {
-  return sort(tape, tape.detach(x), dimension, descending).indices;
-}
-
-SOMA_INLINE Var scatter_add(Tape& tape, const Var& x, std::size_t dimension, const Var& index,
-                            const Var& values) {
-  return tape.apply(*tape.operators().scatter_add, DimensionSetting{dimension}, {x, values, index});
-}
-
-SOMA_INLINE Var cumsum(Tape& tape, const Var& x, std::size_t dimension) {
-  return tape.apply(*tape.operators().cumsum, DimensionSetting{dimension}, {x});
-}
-
-SOMA_INLINE Var one_hot(Tape& tape, const Var& ids, std::size_t classes) {
-  const Tensor numbers = contiguous(tape.context(), ids.value());
-  detail::check_index_type("one_hot", "ids", numbers);
-  const Shape& shape = numbers.shape();
-  std::array<std::size_t, max_rank> sizes{};
-  if (shape.rank() == max_rank)
-    fail(error_id::tensor_rank, "one_hot", "ids", numbers.describe(),
-         "below rank " + std::to_string(max_rank));
-  *std::copy(shape.begin(), shape.end(), sizes.begin()) = classes;
-  const Tensor y = Tensor::zeros(
-      tape.context(), Shape(std::span<const std::size_t>(sizes.data(), shape.rank() + 1)));
-  float* row = y.mutable_data<float>();
-  for (std::size_t i = 0; i < numbers.elements(); ++i, row += classes) {
-    const std::int64_t id = numbers.dtype() == DType::int32
-                                ? std::int64_t{numbers.data<std::int32_t>()[i]}
-                                : numbers.data<std::int64_t>()[i];
-    if (id < 0 || static_cast<std::uint64_t>(id) >= classes)
-      fail(error_id::operator_value, "one_hot", "ids[" + std::to_string(i) + "]",
-           std::to_string(id), "0 to " + std::to_string(classes) + " - 1");
-    row[id] = 1;
-  }
-  return tape.constant(y, ids.sequences());
-}
-
-}  // namespace SOMA_NAMESPACE
-
-namespace SOMA_NAMESPACE::detail {
-
-// A number in (0, 1).
-SOMA_INLINE double inner_unit(DrawSequence& draws) {
-  return (static_cast<double>(draws.word()) + 0.5) * 0x1p-32;
-}
-
-// The sum of weights that may be drawn `count` times. Error operator.value.
-SOMA_INLINE double check_weights(std::span<const float> weights, std::size_t row, std::size_t count,
-                                 bool replacement) {
-  double sum = 0;
-  std::size_t above = 0;
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    if (!(weights[i] >= 0) || std::isinf(weights[i]))
-      fail(error_id::operator_value, "multinomial",
-           "weights[" + std::to_string(row) + ", " + std::to_string(i) + "]",
-           std::to_string(weights[i]), "finite and not below 0");
-    sum += static_cast<double>(weights[i]);
-    above += weights[i] > 0 ? 1 : 0;
-  }
-  const std::size_t needed = replacement ? (std::min)(count, std::size_t{1}) : count;
-  if (above < needed)
-    fail(error_id::operator_value, "multinomial", "row " + std::to_string(row),
-         std::to_string(above) + " weights above 0", std::to_string(needed) + " at least");
-  return sum;
-}
-
-// With replacement: the first category at which the sum of the weights exceeds a random share.
-SOMA_INLINE void draw_replaced(std::span<const float> weights, double sum, DrawSequence& draws,
-                               std::span<std::int64_t> chosen) {
-  for (std::int64_t& choice : chosen) {
-    const double share = inner_unit(draws) * sum;
-    double below = 0;
-    for (std::size_t i = 0; i < weights.size() && below <= share; ++i) {
-      if (weights[i] > 0) choice = static_cast<std::int64_t>(i);
-      below += static_cast<double>(weights[i]);
-    }
-  }
-}
-
-// Each at most once: the categories whose exponential waiting times, of rates in proportion to the
-// weights, end first. Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006.
-SOMA_INLINE void draw_once(std::span<const float> weights, DrawSequence& draws,
-                           std::span<std::int64_t> chosen) {
-  std::vector<std::pair<double, std::int64_t>> times;
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    const double time = -std::log(inner_unit(draws)) / static_cast<double>(weights[i]);
-    if (weights[i] > 0) times.emplace_back(time, static_cast<std::int64_t>(i));
-  }
-  std::partial_sort(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(chosen.size()),
-                    times.end());
-  for (std::size_t i = 0; i < chosen.size(); ++i) chosen[i] = times[i].second;
-}
-
-}  // namespace SOMA_NAMESPACE::detail
-
-namespace SOMA_NAMESPACE {
-
-SOMA_INLINE Var multinomial(Tape& tape, const Var& weights, std::size_t count, std::uint32_t stream,
-                            bool replacement) {
-  Context& context = tape.context();
-  detail::check_floating("multinomial", "weights", weights.value());
-  const Tensor plain = detail::plain(context, weights.value());
-  const Shape& shape = plain.shape();
-  if (shape.rank() == 0)
-    fail(error_id::tensor_rank, "multinomial", "weights", plain.describe(), "rank 1 or more");
-  const std::size_t columns = shape.columns(), rows = shape.rows();
-  Sequences batch = weights.sequences();
-  if (batch.defined() && !batch.place().leads())
-    fail(error_id::operator_sequences, "multinomial", "weights",
-         plain.describe() + " with its batch in dimension " +
-             std::to_string(batch.place().dimension),
-         "the rows of the batch first");
-  std::span<const std::uint64_t> keys;
-  Sequences inner;
-  if (batch.defined() && batch.rows() != 0) {
-    inner = rows == batch.rows() ? batch : batch.with_inner_rows(context, rows / batch.rows());
-    keys = inner.row_indices();
-  }
-  const Tensor y = Tensor::zeros(context, shape.with(shape.rank() - 1, count), DType::int64);
-  const float* from = plain.data<float>();
-  auto* to = y.mutable_data<std::int64_t>();
-  for (std::size_t row = 0; row < rows; ++row) {
-    const std::span<const float> own(from + row * columns, columns);
-    const std::span<std::int64_t> chosen(to + row * count, count);
-    const double sum = detail::check_weights(own, row, count, replacement);
-    DrawSequence draws({.seed = tape.options().seed,
-                        .stream = stream,
-                        .step = tape.options().step,
-                        .index = keys.empty() ? std::uint64_t{row} << 32 : keys[row]});
-    if (replacement)
-      detail::draw_replaced(own, sum, draws, chosen);
-    else
-      detail::draw_once(own, draws, chosen);
-  }
-  return tape.constant(y, batch);
-}
-
-SOMA_INLINE Var pad(Tape& tape, const Var& x, std::initializer_list<Padding> paddings,
-                    float value) {
-  if (paddings.size() > PadSetting::most)
-    fail(error_id::operator_value, "pad", "paddings", std::to_string(paddings.size()),
-         "at most " + std::to_string(PadSetting::most));
-  PadSetting setting{.value = value};
-  std::size_t i = PadSetting::most - paddings.size();
-  for (const Padding& padding : paddings) {
-    setting.before[i] = padding.before;
-    setting.behind[i++] = padding.behind;
-  }
-  return tape.apply(*tape.operators().pad, setting, {x});
-}
-
-SOMA_INLINE Var stack(Tape& tape, std::span<const Var> parts, std::size_t dimension) {
-  std::vector<Var> wide;
-  wide.reserve(parts.size());
-  for (const Var& part : parts) {
-    const Shape& shape = part.shape();
-    std::vector<std::size_t> sizes(shape.begin(), shape.end());
-    if (dimension > sizes.size())
-      fail(error_id::tensor_index, "stack", "dimension", std::to_string(dimension),
-           "at most the rank of " + part.value().describe());
-    sizes.insert(sizes.begin() + static_cast<std::ptrdiff_t>(dimension), 1);
-    Var one = reshape(tape, part, Shape(sizes));
-    if (part.sequences().defined()) {
-      BatchPlace place = part.sequences().place();
-      if (place.dimension >= dimension) ++place.dimension;
-      one = tape.with_sequences(one, part.sequences().at(place));
-    }
-    wide.push_back(one);
-  }
-  return tape.apply_all(*tape.operators().concatenate, dimension, wide)[0];
-}
-
-SOMA_INLINE Var stack(Tape& tape, std::initializer_list<Var> parts, std::size_t dimension) {
-  return stack(tape, std::span<const Var>(parts.begin(), parts.size()), dimension);
-}
-
-SOMA_INLINE Var softmax(Tape& tape, const Var& x, std::size_t dimension) {
-  if (x.shape().rank() == 0 || dimension + 1 == x.shape().rank()) return softmax(tape, x);
-  const std::size_t last = x.shape().rank() - 1;
-  return transpose(tape, softmax(tape, transpose(tape, x, dimension, last)), dimension, last);
-}
-
-SOMA_INLINE Var log_softmax(Tape& tape, const Var& x, std::size_t dimension) {
-  if (x.shape().rank() == 0 || dimension + 1 == x.shape().rank()) return log_softmax(tape, x);
-  const std::size_t last = x.shape().rank() - 1;
-  return transpose(tape, log_softmax(tape, transpose(tape, x, dimension, last)), dimension, last);
-}
-
-SOMA_INLINE Var normalise(Tape& tape, const Var& x, std::size_t dimension, float epsilon) {
-  detail::check_dimension("normalise", x.value(), dimension);
-  const DType dtype = x.value().dtype();
-  const Var wide = dtype == DType::fp32 ? x : cast(tape, x, DType::fp32);
-  const Var squares = sum(tape, square(tape, wide), std::uint32_t{1} << dimension);
-  // The limit stands before the root, whose slope at 0 is infinite.
-  const Var least = tape.constant(Tensor::full(tape.context(), Shape{1}, epsilon * epsilon));
-  const Var norms = sqrt(tape, maximum(tape, squares, least));
-  Var kept = reshape(tape, norms, x.shape().with(dimension, 1));
-  const Sequences& batch = x.sequences();
-  if (batch.defined() && batch.place().dimension != dimension)
-    kept = tape.with_sequences(kept, batch);
-  const Var y = div(tape, wide, kept);
-  return dtype == DType::fp32 ? y : cast(tape, y, dtype);
-}
-
-SOMA_INLINE Var cosine_similarity(Tape& tape, const Var& a, const Var& b, std::size_t dimension,
-                                  float epsilon) {
-  return sum(
-      tape,
-      mul(tape, normalise(tape, a, dimension, epsilon), normalise(tape, b, dimension, epsilon)),
-      std::uint32_t{1} << dimension);
-}
-
-SOMA_INLINE Var glu(Tape& tape, const Var& x, std::size_t dimension) {
-  detail::check_dimension("glu", x.value(), dimension);
-  const std::size_t size = x.shape()[dimension];
-  if (size % 2 != 0)
-    fail(error_id::tensor_shape, "glu", "x", x.value().describe(),
-         "an even size of dimension " + std::to_string(dimension));
-  return mul(tape, slice(tape, x, dimension, 0, size / 2),
-             sigmoid(tape, slice(tape, x, dimension, size / 2, size)));
-}
-
-SOMA_INLINE Var average_pool2d(Tape& tape, const Var& x, const AveragePoolSetting& setting) {
-  return tape.apply(*tape.operators().average_pool, setting, {x});
-}
-
-SOMA_INLINE Var adaptive_average_pool2d(Tape& tape, const Var& x, std::size_t height,
-                                        std::size_t width) {
-  AveragePoolSetting setting;
-  setting.out_height = height;
-  setting.out_width = width;
-  return average_pool2d(tape, x, setting);
-}
-
-SOMA_INLINE Var conv_transpose2d(Tape& tape, const Var& x, const Var& weight, const Var& bias,
-                                 const TransposedSetting& setting) {
-  const Var y = tape.apply(*tape.operators().convolution_transpose, setting, {x, weight});
-  if (!bias.defined()) return y;
-  return add(tape, y, reshape(tape, bias, Shape{bias.shape()[0], 1, 1}));
-}
-
-SOMA_INLINE Var resize(Tape& tape, const Var& x, const ResizeSetting& setting) {
-  return tape.apply(*tape.operators().resize, setting, {x});
-}
-
-SOMA_INLINE Var pixel_shuffle(Tape& tape, const Var& x, std::size_t factor) {
-  const Shape& shape = x.shape();
-  if (shape.rank() != 4 || factor == 0 || shape[1] % (factor * factor) != 0)
-    fail(error_id::tensor_shape, "pixel_shuffle", "x", x.value().describe(),
-         "[N, C, H, W] with C a multiple of " + std::to_string(factor) + " x " +
-             std::to_string(factor));
-  const std::size_t channels = shape[1] / (factor * factor), height = shape[2], width = shape[3];
-  Var y = reshape(tape, x, Shape{shape[0], channels, factor, factor, height, width});
-  y = transpose(tape, y, 2, 4);  // [N, C, H, column, row, W]
-  y = transpose(tape, y, 3, 4);  // [N, C, H, row, column, W]
-  y = transpose(tape, y, 4, 5);  // [N, C, H, row, W, column]
-  return reshape(tape, y, Shape{shape[0], channels, height * factor, width * factor});
-}
-
-}  // namespace SOMA_NAMESPACE
 // ---- soma/nn/impl/product_site.ipp
 // The functions of product_site.hpp.
 
@@ -14467,23 +13790,6 @@ SOMA_INLINE Var convolution_at(const ProductSite& site, Tape& tape, const Var& x
                                                 .training = tape.options().training,
                                                 .record = tape.recording()},
                     {x, weight, bias});
-}
-
-SOMA_INLINE Var convolution_transpose_at(const ProductSite& site, Tape& tape, const Var& x,
-                                         const Var& weight, const Var& bias,
-                                         const TransposedSetting& setting) {
-  LinearFormats* formats = site.formats(tape, x, weight, true);
-  if (formats == nullptr) return conv_transpose2d(tape, x, weight, bias, setting);
-  const Var y = tape.apply(*tape.operators().quantized_convolution,
-                           QuantizedConvolutionSetting{.steps = setting,
-                                                       .transposed = true,
-                                                       .formats = formats,
-                                                       .step = tape.options().step,
-                                                       .training = tape.options().training,
-                                                       .record = tape.recording()},
-                           {x, weight});
-  if (!bias.defined()) return y;
-  return add(tape, y, reshape(tape, bias, Shape{bias.shape()[0], 1, 1}));
 }
 
 }  // namespace SOMA_NAMESPACE::nn
@@ -14811,53 +14117,6 @@ SOMA_INLINE void TransformerEncoder::collect(Collector& collector) const {
 }
 
 }  // namespace SOMA_NAMESPACE::nn
-// ---- soma/autograd/impl/sequence_functions.ipp
-// The functions of sequence_functions.hpp.
-
-namespace SOMA_NAMESPACE {
-
-SOMA_INLINE GruResult gru(Tape& tape, const Var& x, const Var& weight, const Var& bias,
-                          const Var& state, const RecurrentSetting& setting) {
-  const Var inputs[] = {x, weight, bias, state};
-  const VarOutputs outputs = tape.apply_all(*tape.operators().gru, setting, inputs);
-  return {outputs[0], outputs[1]};
-}
-
-SOMA_INLINE LstmResult lstm(Tape& tape, const Var& x, const Var& weight, const Var& bias,
-                            const Var& state, const Var& cell, const RecurrentSetting& setting) {
-  const Var inputs[] = {x, weight, bias, state, cell};
-  const VarOutputs outputs = tape.apply_all(*tape.operators().lstm, setting, inputs);
-  return {outputs[0], outputs[1], outputs[2]};
-}
-
-SOMA_INLINE Var sequence_mean(Tape& tape, const Var& x) {
-  return tape.apply(*tape.operators().sequence_pool, SequencePoolSetting{}, {x});
-}
-
-SOMA_INLINE Var sequence_max(Tape& tape, const Var& x) {
-  return tape.apply(*tape.operators().sequence_pool, SequencePoolSetting{.largest = true}, {x});
-}
-
-SOMA_INLINE Var rotary(Tape& tape, const Var& x, const RotarySetting& setting) {
-  return tape.apply(*tape.operators().rotary, setting, {x});
-}
-
-SOMA_INLINE Var cross_attention(Tape& tape, const Var& queries, const Var& keys_values,
-                                const AttentionSetting& setting, const Var& mask) {
-  const Sequences &own = queries.sequences(), &others = keys_values.sequences();
-  if (!own.defined() || !others.defined() || own.count() != others.count())
-    fail(error_id::operator_sequences, "cross_attention", "queries",
-         own.defined() && others.defined() ? std::to_string(own.count()) + " sequences"
-                                           : std::string("without sequences"),
-         "the number of sequences of keys and values");
-  const Tensor begins = Tensor::empty(tape.context(), Shape{own.count() + 1}, DType::int64);
-  auto* next = begins.mutable_data<std::int64_t>();
-  for (const std::size_t offset : own.offsets()) *next++ = static_cast<std::int64_t>(offset);
-  return tape.apply(*tape.operators().attention, setting,
-                    {keys_values, queries, mask, tape.constant(begins)});
-}
-
-}  // namespace SOMA_NAMESPACE
 // ---- soma/models/impl/bert.ipp
 // The functions of bert.hpp.
 
@@ -14932,8 +14191,9 @@ SOMA_INLINE Var BertModel::pooled(Tape& tape, const Var& ids, const Var& token_t
 }
 
 SOMA_INLINE Var BertModel::pool_rows(Tape& tape, const Var& x) const {
-  if (config.pooling == Pooling::mean) return sequence_mean(tape, x);
-  if (config.pooling == Pooling::max) return sequence_max(tape, x);
+  if (config.pooling != Pooling::first)
+    return tape.apply(*tape.operators().sequence_pool,
+                      SequencePoolSetting{.largest = config.pooling == Pooling::max}, {x});
   return encoder.layers.empty() ? sequence_first(tape, x) : x;
 }
 
@@ -15502,6 +14762,33 @@ SOMA_INLINE void check_labels(std::string_view task, const data::Batch& batch,
 }
 
 }  // namespace SOMA_NAMESPACE::nn
+// ---- soma/numeric/impl/draw_sequence.ipp
+// The functions of draw_sequence.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE std::uint32_t DrawSequence::word() {
+  const std::uint64_t index = draw_.index++;
+  if (index / 4 != block_) {
+    block_ = index / 4;
+    words_ = random_block(draw_, block_);
+  }
+  return words_[index % 4];
+}
+
+SOMA_INLINE std::uint32_t DrawSequence::below(std::uint32_t bound) {
+  if (bound == 0) return word();
+  std::uint64_t product = std::uint64_t{word()} * bound;
+  if (static_cast<std::uint32_t>(product) < bound) {
+    const std::uint32_t uneven = (0 - bound) % bound;  // 2^32 modulo bound
+    while (static_cast<std::uint32_t>(product) < uneven) product = std::uint64_t{word()} * bound;
+  }
+  return static_cast<std::uint32_t>(product >> 32);
+}
+
+SOMA_INLINE double DrawSequence::unit() { return static_cast<double>(word()) * 0x1p-32; }
+
+}  // namespace SOMA_NAMESPACE
 // ---- soma/numeric/impl/portable_math.ipp
 // The functions of portable_math.hpp.
 
@@ -33601,6 +32888,81 @@ inline void detail::attention_gradient(const GradientCall& call) {
 // cumsum: sums of the elements up to each, along one dimension. They are computed in double and
 // rounded once, so that their error does not grow along a line.
 
+// ---- soma/ops/choose/elements.hpp
+// Tools of operators that choose elements without computing: elements as bytes of one width, and a
+// dimension with the sizes before and after it.
+
+namespace SOMA_NAMESPACE::detail {
+
+// A row-major tensor seen along one dimension: element (o, i, n) lies at
+// (o * size + i) * inner + n.
+struct Along {
+  std::size_t outer = 1, size = 1, inner = 1;
+
+  Along(const Shape& shape, std::size_t dimension) : size(shape[dimension]) {
+    for (std::size_t i = 0; i < dimension; ++i) outer *= shape[i];
+    for (std::size_t i = dimension + 1; i < shape.rank(); ++i) inner *= shape[i];
+  }
+};
+
+// Error tensor.index.
+inline void check_dimension(std::string_view operation, const Tensor& x, std::size_t dimension) {
+  if (dimension >= x.rank())
+    fail(error_id::tensor_index, operation, "dimension", std::to_string(dimension),
+         "below the rank of " + x.describe());
+}
+
+// Calls function(T()) with a number type of the same width as the elements.
+template <class Function>
+void with_element_width(DType dtype, const Function& function) {
+  switch (size_of(dtype)) {
+    case 1:
+      return function(std::uint8_t());
+    case 2:
+      return function(std::uint16_t());
+    case 4:
+      return function(std::uint32_t());
+    default:
+      return function(std::uint64_t());
+  }
+}
+template <class T>
+const T* codes(const Tensor& tensor) {
+  return reinterpret_cast<const T*>(tensor.raw());
+}
+template <class T>
+T* mutable_codes(const Tensor& tensor) {
+  return reinterpret_cast<T*>(tensor.mutable_raw());
+}
+
+}  // namespace SOMA_NAMESPACE::detail
+// ---- soma/ops/choose/settings.hpp
+// The settings of operators that choose elements along a dimension: gather, top_k, pad and others.
+
+namespace SOMA_NAMESPACE {
+
+// Used by gather, scatter_add and cumsum.
+struct DimensionSetting {
+  std::size_t dimension = 0;
+};
+void fields(FieldVisitor& visitor, DimensionSetting& setting);
+
+struct TopKSetting {
+  std::size_t dimension = 0, k = 1;
+  bool smallest = false;
+};
+void fields(FieldVisitor& visitor, TopKSetting& setting);
+
+// The number of elements of `value` before and behind each dimension.
+struct PadSetting {
+  static constexpr std::size_t most = 4;  // dimensions that a call may pad: the last ones
+  std::size_t before[most] = {}, behind[most] = {};
+  float value = 0;
+};
+void fields(FieldVisitor& visitor, PadSetting& setting);
+
+}  // namespace SOMA_NAMESPACE
+
 namespace SOMA_NAMESPACE {
 
 namespace detail {
@@ -35059,6 +34421,28 @@ inline void detail::where_gradient(const GradientCall& call) {
 // ---- soma/ops/element/parametric.hpp
 // Element-wise functions with a setting: y = clamp(x, low, high), x^exponent, and leaky ReLU with
 // any slope. y has x's type; computed in fp32 (powers in double), rounded once.
+
+// ---- soma/ops/element/settings.hpp
+// The settings of element-wise operators with numbers of their own: clamp, power and leaky_relu.
+
+namespace SOMA_NAMESPACE {
+
+struct ClampSetting {
+  float low = 0, high = 0;
+};
+void fields(FieldVisitor& visitor, ClampSetting& setting);
+
+struct PowerSetting {
+  float exponent = 1;
+};
+void fields(FieldVisitor& visitor, PowerSetting& setting);
+
+struct LeakySetting {
+  float slope = 0.01f;  // below zero
+};
+void fields(FieldVisitor& visitor, LeakySetting& setting);
+
+}  // namespace SOMA_NAMESPACE
 
 namespace SOMA_NAMESPACE {
 
@@ -37648,7 +37032,7 @@ inline ResizeTap resize_tap(std::size_t size, std::size_t out, std::size_t index
   const auto from = static_cast<double>(size), to = static_cast<double>(out);
   double place = 0;
   if (!setting.align_corners)
-    place = std::max(0.0, (static_cast<double>(index) + 0.5) * from / to - 0.5);
+    place = (std::max)(0.0, (static_cast<double>(index) + 0.5) * from / to - 0.5);
   else if (out > 1)
     place = static_cast<double>(index) * (from - 1) / (to - 1);
   const std::size_t first = (std::min)(static_cast<std::size_t>(place), size - 1);
@@ -40965,64 +40349,6 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
 }  // namespace SOMA_NAMESPACE
 #endif
 #ifndef SOMA_DISPATCH
-// ---- soma/autograd/losses.hpp
-// Losses beyond those of autograd/functions.hpp. Each loss is fp32: the mean over elements or rows,
-// their sum, or all values (LossReduction). Targets are constants.
-
-namespace SOMA_NAMESPACE {
-
-namespace detail {
-
-Var element_loss(Tape& tape, ElementLoss loss, const Var& x, const Var& target,
-                 LossReduction reduction, float parameter = 1);
-
-}  // namespace detail
-
-// |x - target|. Infinite if one of the two is infinite; NaN, as in IEEE 754, if both are the same
-// infinity. The gradient is 0 where x equals the target.
-Var l1_loss(Tape& tape, const Var& x, const Var& target,
-            LossReduction reduction = LossReduction::mean);
-// With d = |x - target|: d^2 / 2 up to delta, delta (d - delta / 2) beyond. Huber 1964.
-Var huber_loss(Tape& tape, const Var& x, const Var& target, float delta = 1,
-               LossReduction reduction = LossReduction::mean);
-// huber_loss with delta = beta, divided by beta; l1_loss for a beta of 0. Girshick 2015 (Fast
-// R-CNN).
-Var smooth_l1_loss(Tape& tape, const Var& x, const Var& target, float beta = 1,
-                   LossReduction reduction = LossReduction::mean);
-// max(0, margin - target x) with targets of 1 and -1. For an infinite x: 0 on the target's side,
-// infinite on the other.
-Var hinge_loss(Tape& tape, const Var& x, const Var& target, float margin = 1,
-               LossReduction reduction = LossReduction::mean);
-// The divergence of Kullback and Leibler: target (log target - x) of log probabilities x and
-// probabilities `target`, 0 where the target is 0, and infinite where x is -infinity and the target
-// is not 0. `mean` is over all elements, as in PyTorch; kl_div_batch_mean() is the divergence of a
-// row.
-Var kl_div(Tape& tape, const Var& x, const Var& target,
-           LossReduction reduction = LossReduction::mean);
-// The sum over x [N, ...], divided by N.
-Var kl_div_batch_mean(Tape& tape, const Var& x, const Var& target);
-// -x[label] of log probabilities [..., classes] and labels [...] (int32 or int64). Rows whose label
-// is setting.ignore_index do not count. cross_entropy() combines this loss with log_softmax().
-Var nll_loss(Tape& tape, const Var& x, const Var& labels, const CrossEntropySetting& setting = {});
-// binary_cross_entropy_with_logits() whose positives weigh `positive_weight` as much: one weight,
-// or one for each of the last dimension.
-Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target,
-                                     const Var& positive_weight,
-                                     LossReduction reduction = LossReduction::mean);
-// -(target log p + (1 - target) log(1 - p)) of probabilities p. Logarithms end at -87.3, that of
-// the smallest normal number, and have no gradient there. Logits are more exact.
-Var binary_cross_entropy(Tape& tape, const Var& p, const Var& target,
-                         LossReduction reduction = LossReduction::mean);
-// Cross entropy of logits [..., classes] with shares of classes [..., classes] as targets (mixup,
-// smoothed or distilled labels): -sum of share log_softmax of each row.
-Var soft_cross_entropy(Tape& tape, const Var& logits, const Var& shares,
-                       LossReduction reduction = LossReduction::mean);
-// For rows a, b [N, C] and marks [N] of a floating type: 1 - cos(a, b) for a mark of 1, max(0,
-// cos(a, b) - margin) for a mark of -1.
-Var cosine_embedding_loss(Tape& tape, const Var& a, const Var& b, const Var& marks,
-                          float margin = 0, LossReduction reduction = LossReduction::mean);
-
-}  // namespace SOMA_NAMESPACE
 // ---- soma/base/name_pattern.hpp
 // Patterns of names, in which `*` stands for any characters.
 
@@ -41662,143 +40988,6 @@ SOMA_INLINE void Regression::Sums::add(double score, double target) {
 }
 
 }  // namespace SOMA_NAMESPACE::metrics
-// ---- soma/ops/loss/impl/settings.ipp
-// The fields of the settings, one by one.
-
-namespace SOMA_NAMESPACE {
-
-SOMA_INLINE void fields(FieldVisitor& visitor, CosineLossSetting& setting) {
-  visitor.key("margin", setting.margin, NumberRange::within(-1, 1));
-  visitor.key("reduction", setting.reduction);
-  visitor.run_time("denominator", setting.denominator, NumberRange::at_least(0));
-}
-
-}  // namespace SOMA_NAMESPACE
-// ---- soma/autograd/impl/losses.ipp
-// The functions of losses.hpp.
-
-namespace SOMA_NAMESPACE::detail {
-
-SOMA_INLINE Var element_loss(Tape& tape, ElementLoss loss, const Var& x, const Var& target,
-                             LossReduction reduction, float parameter) {
-  return tape.apply(*tape.operators().element_loss,
-                    ElementLossSetting{loss, reduction, 0, parameter}, {x, target});
-}
-
-}  // namespace SOMA_NAMESPACE::detail
-
-namespace SOMA_NAMESPACE {
-
-SOMA_INLINE Var l1_loss(Tape& tape, const Var& x, const Var& target, LossReduction reduction) {
-  return detail::element_loss(tape, ElementLoss::absolute_error, x, target, reduction);
-}
-
-SOMA_INLINE Var huber_loss(Tape& tape, const Var& x, const Var& target, float delta,
-                           LossReduction reduction) {
-  return detail::element_loss(tape, ElementLoss::huber, x, target, reduction, delta);
-}
-
-SOMA_INLINE Var smooth_l1_loss(Tape& tape, const Var& x, const Var& target, float beta,
-                               LossReduction reduction) {
-  return beta == 0
-             ? l1_loss(tape, x, target, reduction)
-             : detail::element_loss(tape, ElementLoss::smooth_absolute, x, target, reduction, beta);
-}
-
-SOMA_INLINE Var hinge_loss(Tape& tape, const Var& x, const Var& target, float margin,
-                           LossReduction reduction) {
-  return detail::element_loss(tape, ElementLoss::hinge, x, target, reduction, margin);
-}
-
-SOMA_INLINE Var kl_div(Tape& tape, const Var& x, const Var& target, LossReduction reduction) {
-  return detail::element_loss(tape, ElementLoss::divergence, x, target, reduction);
-}
-
-SOMA_INLINE Var kl_div_batch_mean(Tape& tape, const Var& x, const Var& target) {
-  const double rows = x.shape().rank() == 0 ? 1 : static_cast<double>(x.shape()[0]);
-  return tape.apply(*tape.operators().element_loss,
-                    ElementLossSetting{ElementLoss::divergence, LossReduction::mean, rows, 1},
-                    {x, target});
-}
-
-SOMA_INLINE Var nll_loss(Tape& tape, const Var& x, const Var& labels,
-                         const CrossEntropySetting& setting) {
-  return tape.apply(*tape.operators().nll_loss, setting, {x, labels});
-}
-
-SOMA_INLINE Var cosine_embedding_loss(Tape& tape, const Var& a, const Var& b, const Var& marks,
-                                      float margin, LossReduction reduction) {
-  return tape.apply(*tape.operators().cosine_loss, CosineLossSetting{margin, reduction, 0},
-                    {a, b, marks});
-}
-
-}  // namespace SOMA_NAMESPACE
-
-namespace SOMA_NAMESPACE::detail {
-
-SOMA_INLINE Var in_fp32(Tape& tape, const Var& x) {
-  return x.value().dtype() == DType::fp32 ? x : cast(tape, x, DType::fp32);
-}
-
-SOMA_INLINE Var reduced(Tape& tape, const Var& losses, LossReduction reduction) {
-  if (reduction == LossReduction::none) return losses;
-  return reduction == LossReduction::mean ? mean(tape, losses) : sum(tape, losses);
-}
-
-// 1 - x.
-SOMA_INLINE Var rest_of(Tape& tape, const Var& x) {
-  return sub(tape, tape.constant(Tensor::full(tape.context(), Shape{1}, 1.0f)), x);
-}
-
-SOMA_INLINE void check_same_shape(std::string_view operation, std::string_view argument,
-                                  const Var& given, const Var& x) {
-  if (given.shape() != x.shape())
-    fail(error_id::tensor_shape, operation, argument, given.value().describe(),
-         "the shape of the first argument, " + x.value().describe());
-}
-
-}  // namespace SOMA_NAMESPACE::detail
-
-namespace SOMA_NAMESPACE {
-
-SOMA_INLINE Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target,
-                                                 const Var& positive_weight,
-                                                 LossReduction reduction) {
-  detail::check_same_shape("binary_cross_entropy_with_logits", "target", target, x);
-  const Var logits = detail::in_fp32(tape, x), t = detail::in_fp32(tape, target);
-  const Var positives = mul(tape, mul(tape, t, detail::in_fp32(tape, positive_weight)),
-                            softplus(tape, neg(tape, logits)));
-  const Var negatives = mul(tape, detail::rest_of(tape, t), softplus(tape, logits));
-  return detail::reduced(tape, add(tape, positives, negatives), reduction);
-}
-
-SOMA_INLINE Var binary_cross_entropy(Tape& tape, const Var& p, const Var& target,
-                                     LossReduction reduction) {
-  detail::check_same_shape("binary_cross_entropy", "target", target, p);
-  const Var own = detail::in_fp32(tape, p), t = detail::in_fp32(tape, target);
-  const auto limited_log = [&](const Var& x) {
-    return log(tape, clamp(tape, x, std::numeric_limits<float>::min(), 1));
-  };
-  const Var positives = mul(tape, t, limited_log(own));
-  const Var negatives =
-      mul(tape, detail::rest_of(tape, t), limited_log(detail::rest_of(tape, own)));
-  return detail::reduced(tape, neg(tape, add(tape, positives, negatives)), reduction);
-}
-
-SOMA_INLINE Var soft_cross_entropy(Tape& tape, const Var& logits, const Var& shares,
-                                   LossReduction reduction) {
-  detail::check_same_shape("soft_cross_entropy", "shares", shares, logits);
-  const Shape& shape = logits.shape();
-  if (shape.rank() == 0)
-    fail(error_id::tensor_rank, "soft_cross_entropy", "logits", logits.value().describe(),
-         "[..., classes]");
-  const Var products =
-      mul(tape, detail::in_fp32(tape, shares), log_softmax(tape, detail::in_fp32(tape, logits)));
-  const Var rows = neg(tape, sum(tape, products, std::uint32_t{1} << (shape.rank() - 1)));
-  return detail::reduced(tape, rows, reduction);
-}
-
-}  // namespace SOMA_NAMESPACE
 // ---- soma/nn/impl/number_tasks.ipp
 // The functions of number_tasks.hpp.
 
@@ -46260,6 +45449,59 @@ SOMA_INLINE Bf16Choice bf16_choice(const CpuIdentity& cpu, bool has_loop) {
   if (!cpu.bf16_dot) return {Bf16Products::widened, "this CPU has no bf16 dot instruction"};
   return {Bf16Products::widened,
           "this CPU is not in the list of parts where the dot instruction was measured"};
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/ops/choose/impl/settings.ipp
+// The fields of the settings, one by one.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE void fields(FieldVisitor& visitor, DimensionSetting& setting) {
+  visitor.key("dimension", setting.dimension);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, TopKSetting& setting) {
+  visitor.key("dimension", setting.dimension);
+  visitor.key("k", setting.k);
+  visitor.key("smallest", setting.smallest);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, PadSetting& setting) {
+  for (std::size_t& size : setting.before) visitor.key("before", size);
+  for (std::size_t& size : setting.behind) visitor.key("behind", size);
+  visitor.key("value", setting.value, any_number);
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/ops/element/impl/settings.ipp
+// The fields of the settings, one by one.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE void fields(FieldVisitor& visitor, ClampSetting& setting) {
+  visitor.key("low", setting.low, {.infinite = true});
+  visitor.key("high", setting.high, {.infinite = true});
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, PowerSetting& setting) {
+  visitor.key("exponent", setting.exponent, finite_number);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, LeakySetting& setting) {
+  visitor.key("slope", setting.slope, finite_number);
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/ops/loss/impl/settings.ipp
+// The fields of the settings, one by one.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE void fields(FieldVisitor& visitor, CosineLossSetting& setting) {
+  visitor.key("margin", setting.margin, NumberRange::within(-1, 1));
+  visitor.key("reduction", setting.reduction);
+  visitor.run_time("denominator", setting.denominator, NumberRange::at_least(0));
 }
 
 }  // namespace SOMA_NAMESPACE

@@ -2,7 +2,6 @@
 // Losses beyond those of autograd/functions.hpp. Each loss is fp32: the mean over elements or rows,
 // their sum, or all values (LossReduction). Targets are constants.
 
-#include <soma/autograd/functions.hpp>
 #include <soma/autograd/tape.hpp>
 #include <soma/ops/built_in.hpp>
 #include <soma/ops/settings.hpp>
@@ -44,11 +43,6 @@ Var kl_div_batch_mean(Tape& tape, const Var& x, const Var& target);
 // -x[label] of log probabilities [..., classes] and labels [...] (int32 or int64). Rows whose label
 // is setting.ignore_index do not count. cross_entropy() combines this loss with log_softmax().
 Var nll_loss(Tape& tape, const Var& x, const Var& labels, const CrossEntropySetting& setting = {});
-// binary_cross_entropy_with_logits() whose positives weigh `positive_weight` as much: one weight,
-// or one for each of the last dimension.
-Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target,
-                                     const Var& positive_weight,
-                                     LossReduction reduction = LossReduction::mean);
 // -(target log p + (1 - target) log(1 - p)) of probabilities p. Logarithms end at -87.3, that of
 // the smallest normal number, and have no gradient there. Logits are more exact.
 Var binary_cross_entropy(Tape& tape, const Var& p, const Var& target,

@@ -20,6 +20,11 @@ void describe_steps(Record& record, const ConvolutionSetting& steps);
 
 }  // namespace detail
 
+// conv_transpose2d() at a site: in the formats of the tape's precision for that site. Error
+// train.precision, as of convolution_at().
+Var convolution_transpose_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
+                             const Var& bias, const TransposedSetting& setting);
+
 struct Conv1dOptions {
   std::size_t stride = 1, pad = 0;  // zeros on each side
   bool bias = true;

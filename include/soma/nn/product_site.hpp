@@ -36,12 +36,10 @@ class ProductSite {
 Var linear_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
               const Var& bias = {}, const LinearSetting& setting = {}, const Var& residual = {});
 
-// conv2d() and conv_transpose2d() at a site, likewise. Error train.precision: the precision has
-// scales for parts of a tensor, or narrow sums, which convolutions do not have.
+// conv2d() at a site, likewise. Error train.precision: the precision has scales for parts of a
+// tensor, or narrow sums, which convolutions do not have.
 Var convolution_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
                    const Var& bias, const ConvolutionSetting& setting);
-Var convolution_transpose_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
-                             const Var& bias, const TransposedSetting& setting);
 
 }  // namespace SOMA_NAMESPACE::nn
 

@@ -187,7 +187,7 @@ SOMA_INLINE double check_weights(std::span<const float> weights, std::size_t row
            "weights[" + std::to_string(row) + ", " + std::to_string(i) + "]",
            std::to_string(weights[i]), "finite and not below 0");
     sum += static_cast<double>(weights[i]);
-    above += weights[i] > 0 ? 1 : 0;
+    above += weights[i] > 0 ? 1u : 0u;
   }
   const std::size_t needed = replacement ? (std::min)(count, std::size_t{1}) : count;
   if (above < needed)

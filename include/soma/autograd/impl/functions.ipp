@@ -217,6 +217,24 @@ SOMA_INLINE Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const
                     {x, target});
 }
 
+SOMA_INLINE Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target,
+                                                 const Var& positive_weight,
+                                                 LossReduction reduction) {
+  if (target.shape() != x.shape())
+    fail(error_id::tensor_shape, "binary_cross_entropy_with_logits", "target",
+         target.value().describe(), "the shape of x, " + x.value().describe());
+  const auto wide = [&](const Var& given) {
+    return given.value().dtype() == DType::fp32 ? given : cast(tape, given, DType::fp32);
+  };
+  const Var logits = wide(x), t = wide(target);
+  const Var one = tape.constant(Tensor::full(tape.context(), Shape{1}, 1.0f));
+  const Var positives =
+      mul(tape, mul(tape, t, wide(positive_weight)), softplus(tape, neg(tape, logits)));
+  const Var losses = add(tape, positives, mul(tape, sub(tape, one, t), softplus(tape, logits)));
+  if (reduction == LossReduction::none) return losses;
+  return reduction == LossReduction::mean ? mean(tape, losses) : sum(tape, losses);
+}
+
 SOMA_INLINE Var sum(Tape& tape, const Var& x, std::uint32_t dimensions) {
   return tape.apply(*tape.operators().reduce, ReduceSetting{dimensions, false}, {x});
 }

@@ -99,17 +99,6 @@ SOMA_INLINE void check_same_shape(std::string_view operation, std::string_view a
 
 namespace SOMA_NAMESPACE {
 
-SOMA_INLINE Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target,
-                                                 const Var& positive_weight,
-                                                 LossReduction reduction) {
-  detail::check_same_shape("binary_cross_entropy_with_logits", "target", target, x);
-  const Var logits = detail::in_fp32(tape, x), t = detail::in_fp32(tape, target);
-  const Var positives = mul(tape, mul(tape, t, detail::in_fp32(tape, positive_weight)),
-                            softplus(tape, neg(tape, logits)));
-  const Var negatives = mul(tape, detail::rest_of(tape, t), softplus(tape, logits));
-  return detail::reduced(tape, add(tape, positives, negatives), reduction);
-}
-
 SOMA_INLINE Var binary_cross_entropy(Tape& tape, const Var& p, const Var& target,
                                      LossReduction reduction) {
   detail::check_same_shape("binary_cross_entropy", "target", target, p);

@@ -3,11 +3,12 @@
 
 #include <soma/models/bert.hpp>
 
-#include <soma/autograd/sequence_functions.hpp>
+#include <soma/autograd/functions.hpp>
 #include <soma/base/record.hpp>
 #include <soma/nn/pieces.hpp>
 #include <soma/nn/transformer.hpp>
 #include <soma/ops/checks.hpp>
+#include <soma/ops/sequence/settings.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -88,8 +89,9 @@ SOMA_INLINE Var BertModel::pooled(Tape& tape, const Var& ids, const Var& token_t
 }
 
 SOMA_INLINE Var BertModel::pool_rows(Tape& tape, const Var& x) const {
-  if (config.pooling == Pooling::mean) return sequence_mean(tape, x);
-  if (config.pooling == Pooling::max) return sequence_max(tape, x);
+  if (config.pooling != Pooling::first)
+    return tape.apply(*tape.operators().sequence_pool,
+                      SequencePoolSetting{.largest = config.pooling == Pooling::max}, {x});
   return encoder.layers.empty() ? sequence_first(tape, x) : x;
 }
 

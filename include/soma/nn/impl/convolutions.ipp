@@ -10,6 +10,8 @@
 #include <soma/nn/product_site.hpp>
 #include <soma/nn/scope.hpp>
 #include <soma/ops/fields.hpp>
+#include <soma/ops/image/settings.hpp>
+#include <soma/ops/product_formats.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -27,6 +29,23 @@ SOMA_INLINE void describe_steps(Record& record, const ConvolutionSetting& steps)
 }  // namespace SOMA_NAMESPACE::nn::detail
 
 namespace SOMA_NAMESPACE::nn {
+
+SOMA_INLINE Var convolution_transpose_at(const ProductSite& site, Tape& tape, const Var& x,
+                                         const Var& weight, const Var& bias,
+                                         const TransposedSetting& setting) {
+  LinearFormats* formats = site.formats(tape, x, weight, true);
+  if (formats == nullptr) return conv_transpose2d(tape, x, weight, bias, setting);
+  const Var y = tape.apply(*tape.operators().quantized_convolution,
+                           QuantizedConvolutionSetting{.steps = setting,
+                                                       .transposed = true,
+                                                       .formats = formats,
+                                                       .step = tape.options().step,
+                                                       .training = tape.options().training,
+                                                       .record = tape.recording()},
+                           {x, weight});
+  if (!bias.defined()) return y;
+  return add(tape, y, reshape(tape, bias, Shape{bias.shape()[0], 1, 1}));
+}
 
 SOMA_INLINE void fields(FieldVisitor& visitor, Conv1dOptions& options) {
   visitor.option("stride", options.stride, NumberRange::at_least(1));

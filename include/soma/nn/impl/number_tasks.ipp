@@ -4,7 +4,6 @@
 #include <soma/nn/number_tasks.hpp>
 
 #include <soma/autograd/functions.hpp>
-#include <soma/autograd/losses.hpp>
 #include <soma/metrics/multi_label.hpp>
 #include <soma/metrics/regression.hpp>
 #include <soma/nn/task.hpp>

@@ -3,7 +3,6 @@
 
 #include <soma/nn/product_site.hpp>
 
-#include <soma/autograd/choosing.hpp>
 #include <soma/autograd/functions.hpp>
 #include <soma/nn/scope.hpp>
 #include <soma/ops/image/settings.hpp>
@@ -53,23 +52,6 @@ SOMA_INLINE Var convolution_at(const ProductSite& site, Tape& tape, const Var& x
                                                 .training = tape.options().training,
                                                 .record = tape.recording()},
                     {x, weight, bias});
-}
-
-SOMA_INLINE Var convolution_transpose_at(const ProductSite& site, Tape& tape, const Var& x,
-                                         const Var& weight, const Var& bias,
-                                         const TransposedSetting& setting) {
-  LinearFormats* formats = site.formats(tape, x, weight, true);
-  if (formats == nullptr) return conv_transpose2d(tape, x, weight, bias, setting);
-  const Var y = tape.apply(*tape.operators().quantized_convolution,
-                           QuantizedConvolutionSetting{.steps = setting,
-                                                       .transposed = true,
-                                                       .formats = formats,
-                                                       .step = tape.options().step,
-                                                       .training = tape.options().training,
-                                                       .record = tape.recording()},
-                           {x, weight});
-  if (!bias.defined()) return y;
-  return add(tape, y, reshape(tape, bias, Shape{bias.shape()[0], 1, 1}));
 }
 
 }  // namespace SOMA_NAMESPACE::nn

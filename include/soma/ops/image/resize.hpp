@@ -32,7 +32,7 @@ inline ResizeTap resize_tap(std::size_t size, std::size_t out, std::size_t index
   const auto from = static_cast<double>(size), to = static_cast<double>(out);
   double place = 0;
   if (!setting.align_corners)
-    place = std::max(0.0, (static_cast<double>(index) + 0.5) * from / to - 0.5);
+    place = (std::max)(0.0, (static_cast<double>(index) + 0.5) * from / to - 0.5);
   else if (out > 1)
     place = static_cast<double>(index) * (from - 1) / (to - 1);
   const std::size_t first = (std::min)(static_cast<std::size_t>(place), size - 1);
