@@ -7457,8 +7457,8 @@ class ProductSite {
 Var linear_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
               const Var& bias = {}, const LinearSetting& setting = {}, const Var& residual = {});
 
-// conv2d() and conv_transpose2d() at a site, likewise. Error train.precision: the precision has
-// scales for parts of a tensor, or narrow sums, which convolutions do not have.
+// conv2d() at a site, likewise. Error train.precision: the precision has scales for parts of a
+// tensor, or narrow sums, which convolutions do not have.
 Var convolution_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
                    const Var& bias, const ConvolutionSetting& setting);
 
@@ -15176,7 +15176,10 @@ SOMA_INLINE Optimizer::Optimizer(Context& context, const std::vector<Group>& gro
                                  const StepStorage& storage)
     : context_(context), slots_(detail::make_slots(groups)), state_dtype_(storage.state) {
   if (slots_.empty())
-    fail(error_id::operator_value, "Optimizer", "parameters", "none that is not frozen",
+    fail(error_id::operator_value, "Optimizer", "parameters",
+         std::ranges::any_of(groups, [](const Group& group) { return !group.parameters.empty(); })
+             ? "frozen ones only"
+             : "none",
          "at least one");
   check_random_bits("Optimizer", "weight_rounding.random_bits", storage.weight_rounding);
   check_random_bits("Optimizer", "state_rounding.random_bits", storage.state_rounding);

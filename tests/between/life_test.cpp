@@ -140,7 +140,7 @@ std::vector<std::byte> weights_after(Living& living, soma::optim::Optimizer& opt
 }
 
 void run_life(const Lines& lines, Verdict& verdict) {
-  const soma::Precision precision = soma_test::preset(soma_test::value_in(lines, "precision", ""));
+  const soma::Precision precision = soma_test::precision_in(lines);
   Living living(lines, precision);
   const soma::Parameters& own = living.parameters;
   std::unique_ptr<soma::optim::Optimizer> optimizer;

@@ -7,6 +7,7 @@
 
 #include "between/layers.hpp"
 #include "between/lines.hpp"
+#include "support/precisions.hpp"
 
 #include <cmath>
 #include <cstddef>
@@ -37,8 +38,17 @@ inline std::string value_in(const Lines& lines, const std::string& key, std::str
   return value;
 }
 
-inline soma::Precision preset(const std::string& name) {
-  return name.empty() ? soma::Precision::fp32() : soma::Precision::named(name);
+// The precision that the lines name, for their layers.
+inline soma::Precision precision_in(const Lines& lines) {
+  const std::string name = value_in(lines, "precision", "");
+  std::vector<std::string> convolutions{"first", "*.conv"};
+  std::size_t number = 0;
+  for (const std::string& line : lines)
+    if (const std::vector<std::string> words = words_of(line);
+        words.size() > 1 && words[0] == "layer" && ++number != 0 && words[1] == "conv")
+      convolutions.push_back("l" + std::to_string(number - 1));
+  return with_convolutions(name.empty() ? soma::Precision::fp32() : soma::Precision::named(name),
+                           convolutions);
 }
 
 struct Layers : soma::nn::Sequential {

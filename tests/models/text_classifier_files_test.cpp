@@ -277,7 +277,7 @@ TEST_CASE("weights of no known format are refused for what they are", "[unit]") 
   auto context = make_context();
   const Folder folder;
   models::TextClassifier(context, tokenizer(), config(), named()).save(folder / "model");
-  change(folder / "model/model.safetensors", "\"F32\"", "\"U32\"");
+  change(folder / "model/model.safetensors", "\"F32\"", "\"Q32\"");
   CHECK(id_of([&] { models::TextClassifier::from_pretrained(context, folder / "model"); }) ==
         "safetensors.dtype");
 }

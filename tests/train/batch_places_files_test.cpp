@@ -8,6 +8,7 @@
 #include "train/parallel_run.hpp"
 
 #include "catch.hpp"
+#include "support/precisions.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -128,7 +129,8 @@ Result train_series(const Precision& precision, const Topology& topology) {
 }  // namespace
 
 TEST_CASE("batches that move between dimensions have one hash in every preset", "[unit]") {
-  for (const Precision& precision : precision_presets()) {
+  for (const Precision& preset : precision_presets()) {
+    const Precision precision = with_convolutions(preset, {"convolution"});
     INFO(precision.name);
     const Result one = train_series(precision, {.plain = true});
     REQUIRE(one.error == "");

@@ -134,7 +134,10 @@ SOMA_INLINE Optimizer::Optimizer(Context& context, const std::vector<Group>& gro
                                  const StepStorage& storage)
     : context_(context), slots_(detail::make_slots(groups)), state_dtype_(storage.state) {
   if (slots_.empty())
-    fail(error_id::operator_value, "Optimizer", "parameters", "none that is not frozen",
+    fail(error_id::operator_value, "Optimizer", "parameters",
+         std::ranges::any_of(groups, [](const Group& group) { return !group.parameters.empty(); })
+             ? "frozen ones only"
+             : "none",
          "at least one");
   check_random_bits("Optimizer", "weight_rounding.random_bits", storage.weight_rounding);
   check_random_bits("Optimizer", "state_rounding.random_bits", storage.state_rounding);
