@@ -129,7 +129,7 @@ model("weights without classifier", "state.missing_name", tensors(without_classi
 model("weights without a layer's part", "state.extra_name", tensors(without_layer))
 model("weights of no such type", "safetensors.dtype",
       tensors(lambda header: header["classifier.bias"].update(dtype="FP99")))
-model("weights of no floating-point type", "safetensors.dtype",
+model("weights of no floating-point type", "state.dtype",
       tensors(lambda header: [entry.update(dtype="U32") for name, entry in header.items()
                               if name != "__metadata__"]))
 model("weights overlap", "safetensors.size",

@@ -343,7 +343,7 @@ def check_command_line(work):
     version = work.run("--version")
     that(version.returncode == 0 and re.fullmatch(rb"bert_classifier \d+\.\d+\.\d+\n", version.stdout), f"{version}")
     for word, says in [("trian", b"is train meant?"), ("evalute", b"is evaluate meant?"), ("predict ", b"is predict"),
-                       ("x", b"wanted one of train, evaluate, predict, serve, describe")]:
+                       ("x", b"wanted one of train, evaluate, predict, embed, serve, describe")]:
         result = work.run(word)
         that(result.returncode == 2 and says in result.stderr and result.stderr.count(b"\n") == 1, f"{result.stderr}")
     for command in ["train", "evaluate", "predict", "serve", "describe"]:
