@@ -4735,9 +4735,9 @@ Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target
                                      LossReduction reduction = LossReduction::mean);
 // The same loss whose positives weigh `positive_weight` as much: one weight,
 // or one for each of the last dimension.
-Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target,
-                                     const Var& positive_weight,
-                                     LossReduction reduction = LossReduction::mean);
+Var weighted_binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target,
+                                              const Var& positive_weight,
+                                              LossReduction reduction = LossReduction::mean);
 // Over all dimensions, or over the dimensions whose bits are set.
 Var sum(Tape& tape, const Var& x, std::uint32_t dimensions = ~std::uint32_t{0});
 Var mean(Tape& tape, const Var& x, std::uint32_t dimensions = ~std::uint32_t{0});
@@ -12315,11 +12315,12 @@ SOMA_INLINE Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const
                     {x, target});
 }
 
-SOMA_INLINE Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target,
-                                                 const Var& positive_weight,
-                                                 LossReduction reduction) {
+SOMA_INLINE Var weighted_binary_cross_entropy_with_logits(Tape& tape, const Var& x,
+                                                          const Var& target,
+                                                          const Var& positive_weight,
+                                                          LossReduction reduction) {
   if (target.shape() != x.shape())
-    fail(error_id::tensor_shape, "binary_cross_entropy_with_logits", "target",
+    fail(error_id::tensor_shape, "weighted_binary_cross_entropy_with_logits", "target",
          target.value().describe(), "the shape of x, " + x.value().describe());
   const auto wide = [&](const Var& given) {
     return given.value().dtype() == DType::fp32 ? given : cast(tape, given, DType::fp32);

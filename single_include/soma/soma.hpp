@@ -4743,9 +4743,9 @@ Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target
                                      LossReduction reduction = LossReduction::mean);
 // The same loss whose positives weigh `positive_weight` as much: one weight,
 // or one for each of the last dimension.
-Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target,
-                                     const Var& positive_weight,
-                                     LossReduction reduction = LossReduction::mean);
+Var weighted_binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target,
+                                              const Var& positive_weight,
+                                              LossReduction reduction = LossReduction::mean);
 // Over all dimensions, or over the dimensions whose bits are set.
 Var sum(Tape& tape, const Var& x, std::uint32_t dimensions = ~std::uint32_t{0});
 Var mean(Tape& tape, const Var& x, std::uint32_t dimensions = ~std::uint32_t{0});
@@ -12323,11 +12323,12 @@ SOMA_INLINE Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const
                     {x, target});
 }
 
-SOMA_INLINE Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target,
-                                                 const Var& positive_weight,
-                                                 LossReduction reduction) {
+SOMA_INLINE Var weighted_binary_cross_entropy_with_logits(Tape& tape, const Var& x,
+                                                          const Var& target,
+                                                          const Var& positive_weight,
+                                                          LossReduction reduction) {
   if (target.shape() != x.shape())
-    fail(error_id::tensor_shape, "binary_cross_entropy_with_logits", "target",
+    fail(error_id::tensor_shape, "weighted_binary_cross_entropy_with_logits", "target",
          target.value().describe(), "the shape of x, " + x.value().describe());
   const auto wide = [&](const Var& given) {
     return given.value().dtype() == DType::fp32 ? given : cast(tape, given, DType::fp32);
@@ -41014,8 +41015,8 @@ SOMA_INLINE Var label_loss(Tape& tape, const Var& logits, const Tensor& labels,
   const Var targets = tape.constant(labels);
   if (weights.empty()) return binary_cross_entropy_with_logits(tape, logits, targets, reduction);
   const Tensor positive = Tensor::from(tape.context(), weights, Shape{weights.size()});
-  return binary_cross_entropy_with_logits(tape, logits, targets, tape.constant(positive),
-                                          reduction);
+  return weighted_binary_cross_entropy_with_logits(tape, logits, targets, tape.constant(positive),
+                                                   reduction);
 }
 
 }  // namespace SOMA_NAMESPACE::nn::detail

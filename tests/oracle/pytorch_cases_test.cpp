@@ -189,7 +189,7 @@ std::map<std::string, Function> functions() {
   for (const LossReduction how : {LossReduction::mean, LossReduction::sum}) {
     const std::string end = how == LossReduction::mean ? " mean" : " sum";
     all["positives weigh" + end] = [how](Tape& t, const Arguments& in) -> Results {
-      return {binary_cross_entropy_with_logits(t, in[0], in[1], in[2], how)};
+      return {weighted_binary_cross_entropy_with_logits(t, in[0], in[1], in[2], how)};
     };
     all["probabilities" + end] = [how](Tape& t, const Arguments& in) -> Results {
       return {binary_cross_entropy(t, in[0], in[1], how)};

@@ -88,9 +88,9 @@ Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target
                                      LossReduction reduction = LossReduction::mean);
 // The same loss whose positives weigh `positive_weight` as much: one weight,
 // or one for each of the last dimension.
-Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target,
-                                     const Var& positive_weight,
-                                     LossReduction reduction = LossReduction::mean);
+Var weighted_binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target,
+                                              const Var& positive_weight,
+                                              LossReduction reduction = LossReduction::mean);
 // Over all dimensions, or over the dimensions whose bits are set.
 Var sum(Tape& tape, const Var& x, std::uint32_t dimensions = ~std::uint32_t{0});
 Var mean(Tape& tape, const Var& x, std::uint32_t dimensions = ~std::uint32_t{0});

@@ -32,8 +32,8 @@ SOMA_INLINE Var label_loss(Tape& tape, const Var& logits, const Tensor& labels,
   const Var targets = tape.constant(labels);
   if (weights.empty()) return binary_cross_entropy_with_logits(tape, logits, targets, reduction);
   const Tensor positive = Tensor::from(tape.context(), weights, Shape{weights.size()});
-  return binary_cross_entropy_with_logits(tape, logits, targets, tape.constant(positive),
-                                          reduction);
+  return weighted_binary_cross_entropy_with_logits(tape, logits, targets, tape.constant(positive),
+                                                   reduction);
 }
 
 }  // namespace SOMA_NAMESPACE::nn::detail
