@@ -109,7 +109,9 @@ SOMA_INLINE void WeightAverage::take_from(StateDict& optimizer, const Parameters
   if (!options_) return;
   average_ = {};
   StateDict rest;
-  for (const auto& [name, tensor] : optimizer) {
+  for (const StateDict::Entry& entry : optimizer) {
+    const std::string& name = entry.first;  // a lambda cannot capture a structured binding
+    const Tensor& tensor = entry.second;
     const auto of = std::find_if(parameters.begin(), parameters.end(), [&](const Parameter& each) {
       return name.size() == each.name.size() + ending.size() && name.starts_with(each.name) &&
              name.ends_with(ending);
@@ -118,7 +120,7 @@ SOMA_INLINE void WeightAverage::take_from(StateDict& optimizer, const Parameters
       rest.set(name, tensor);
       continue;
     }
-    const Shape& shape = of->value().shape();
+    const Shape shape = of->value().shape();
     if (tensor.shape() != shape)
       fail(error_id::state_shape, "Trainer::fit", soma::quoted(name), tensor.describe(),
            to_string(shape));
