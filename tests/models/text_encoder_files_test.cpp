@@ -165,6 +165,30 @@ TEST_CASE("a bare folder has the mean; a saved encoder reads back to the same bi
   }
 }
 
+TEST_CASE("an encoder is trained by a loss of its vectors", "[unit]") {
+  auto context = make_context({.threads = 1});
+  const TemporaryFolder folder;
+  classifier(context).save(folder / "model");
+  const TextEncoder encoder =
+      TextEncoder::from_pretrained(context, folder / "model", {.normalised = true});
+  const std::vector<std::int32_t> ids = encoder.tokenizer().encode("the lamp was warm").ids;
+  const std::size_t lengths[] = {ids.size()};
+  Tape tape(context);
+  const Var vector = encoder(
+      tape,
+      tape.constant(Tensor::from(context, std::span<const std::int32_t>(ids), Shape{ids.size()}),
+                    Sequences::from_lengths(context, lengths)));
+  CHECK(bits(context, vector.value()) == bits(context, encoder.embed({"the lamp was warm"})));
+  tape.backward(sum(tape, mul(tape, vector, tape.constant(random_tensor(context, {24}, "to")))));
+  std::size_t reached = 0;
+  for (const Parameter& parameter : nn::parameters(encoder)) {
+    INFO(parameter.name);
+    CHECK(parameter.gradient().defined() == !has(parameter.name, "pooler"));  // vectors pass it by
+    reached += parameter.gradient().defined() ? 1 : 0;
+  }
+  CHECK(reached > 30);
+}
+
 TEST_CASE("what an encoder's folder asks for and soma lacks is named", "[unit]") {
   auto context = make_context({.threads = 1});
   const TemporaryFolder folder;
