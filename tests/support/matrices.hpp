@@ -23,12 +23,6 @@ inline constexpr Layout layouts[] = {Layout::contiguous,  Layout::padded_rows, L
                                      Layout::every_other, Layout::one_row,     Layout::one_column,
                                      Layout::scalar};
 
-inline constexpr soma::DType floating_dtypes[] = {
-    soma::DType::fp32,         soma::DType::tf32,       soma::DType::fp16,
-    soma::DType::bf16,         soma::DType::fp8_e3m4,   soma::DType::fp8_e4m3,
-    soma::DType::fp8_e5m2,     soma::DType::fp8_e4m3fn, soma::DType::fp8_e4m3fnuz,
-    soma::DType::fp8_e5m2fnuz, soma::DType::e8m0};
-
 inline void put_code(std::uint32_t code, std::size_t width, std::byte* to) {
   std::memcpy(to, &code, width);  // little-endian
 }

@@ -45,11 +45,6 @@ constexpr std::chrono::seconds time_of_rank_0{3};
 
 namespace {
 
-struct Silence final : std::streambuf {
-  int_type overflow(int_type letter) override { return traits_type::not_eof(letter); }
-  std::streamsize xsputn(const char*, std::streamsize count) override { return count; }
-};
-
 // The cores that a process may use; 0 means this process. The set holds 1024 cores: on a larger
 // machine the call fails, and all 1024 count.
 cpu_set_t allowed_cores(pid_t process) {
@@ -134,6 +129,11 @@ class Watchdog {
 }  // namespace
 
 struct Launch::World {
+  struct Silence final : std::streambuf {
+    int_type overflow(int_type letter) override { return traits_type::not_eof(letter); }
+    std::streamsize xsputn(const char*, std::streamsize count) override { return count; }
+  };
+
   soma::mpi::Environment environment{};
   soma::mpi::Communicator communicator;
   Silence silence{};

@@ -1,6 +1,7 @@
 // Attention, forward and backward, against the reference in double, on every target.
 
 #include "kernels/attention/attention_call.hpp"
+#include "support/floating_dtypes.hpp"
 
 #include <cstring>
 #include <limits>

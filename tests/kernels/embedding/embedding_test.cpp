@@ -5,6 +5,7 @@
 
 #include "catch.hpp"
 #include "support/every_target.hpp"
+#include "support/floating_dtypes.hpp"
 #include "support/samples.hpp"
 #include "support/stored_run.hpp"
 

@@ -1,6 +1,7 @@
 // The epilogue of a product's elements: every step, every combination, every target type.
 
 #include "kernels/gemm/gemm_call.hpp"
+#include "support/floating_dtypes.hpp"
 
 #include <array>
 #include <cmath>

@@ -5,6 +5,7 @@
 #include <soma/runtime/cpu.hpp>
 
 #include "kernels/gemm/gemm_call.hpp"
+#include "support/floating_dtypes.hpp"
 
 #include <limits>
 

@@ -5,6 +5,7 @@
 #include <soma/numeric/codec.hpp>
 
 #include "kernels/gemm/gemm_call.hpp"
+#include "support/floating_dtypes.hpp"
 
 #include <limits>
 #include <utility>

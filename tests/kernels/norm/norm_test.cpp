@@ -8,6 +8,7 @@
 #include "catch.hpp"
 #include "kernels/gemm/gemm_call.hpp"
 #include "norm_case.hpp"
+#include "support/floating_dtypes.hpp"
 #include "support/matrices.hpp"
 
 #include <algorithm>

@@ -6,6 +6,7 @@
 #include <soma/soma.hpp>
 
 #include "catch.hpp"
+#include "support/floating_dtypes.hpp"
 #include "support/matrices.hpp"
 #include "support/row_sums.hpp"
 

@@ -7,6 +7,7 @@
 #include "catch.hpp"
 #include "kernels/optimizer/optimizer_call.hpp"
 #include "support/every_target.hpp"
+#include "support/floating_dtypes.hpp"
 #include "support/stored_run.hpp"
 
 #include <algorithm>

@@ -6,6 +6,7 @@
 
 #include "catch.hpp"
 #include "support/every_target.hpp"
+#include "support/floating_dtypes.hpp"
 #include "support/matrices.hpp"
 #include "support/samples.hpp"
 

@@ -5,6 +5,7 @@
 
 #include "catch.hpp"
 #include "support/errors.hpp"
+#include "support/floating_dtypes.hpp"
 #include "support/stored_run.hpp"
 
 #include <cfenv>

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Installed, then moved: found by name, with and without its components; a version that is not there is refused.
+# Installed, then moved: found by name, with and without its components; a version that is not there is refused. Without
+# the argument "full" one program is built, which takes the compiled halves, and refusals are seen; with it each component.
 # shellcheck source=tests/packaging/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
+full=${1:-}
 run "$CMAKE" --install "$SOMA_BUILD" --prefix "$SOMA_WORK/first" >install.log
 mv first moved
 # (The library is left out: a compiler may note its working folder in it. A short path, such as /soma, must not
@@ -19,26 +21,26 @@ version=$(sed -n 's/.*PACKAGE_VERSION "\(.*\)").*/\1/p' moved/share/cmake/soma/s
 minor=${version%.*}
 
 at() { project "$here" "$1" "-DCMAKE_PREFIX_PATH=$SOMA_WORK/moved" "${@:2}"; }
-at headers "-DWANTED_VERSION=$minor"
-if [ -n "$(find moved -name 'libsoma_dispatch*' -print -quit)" ]; then
-  at dispatch -DCOMPONENTS=dispatch
+if [ -n "$full" ]; then
+  at headers "-DWANTED_VERSION=$minor"
+  for component in dispatch xtensor io tensorboard images mpi text models; do
+    if [ -f "moved/share/cmake/soma/soma-$component-targets.cmake" ] ||
+      { [ "$component" = dispatch ] && [ -n "$(find moved -name 'libsoma_dispatch*' -print -quit)" ]; }; then
+      at "$component" "-DCOMPONENTS=$component"
+    fi
+  done
 fi
-if [ -f moved/share/cmake/soma/soma-xtensor-targets.cmake ]; then at xtensor -DCOMPONENTS=xtensor; fi
-if [ -f moved/share/cmake/soma/soma-io-targets.cmake ]; then
-  at io -DCOMPONENTS=io
-fi
-if [ -f moved/share/cmake/soma/soma-tensorboard-targets.cmake ]; then at tensorboard -DCOMPONENTS=tensorboard; fi
-if [ -f moved/share/cmake/soma/soma-images-targets.cmake ]; then at images -DCOMPONENTS=images; fi
-if [ -f moved/share/cmake/soma/soma-mpi-targets.cmake ]; then at mpi -DCOMPONENTS=mpi; fi
-if [ -f moved/share/cmake/soma/soma-text-targets.cmake ]; then at text -DCOMPONENTS=text; fi
-if [ -f moved/share/cmake/soma/soma-models-targets.cmake ]; then
-  at models -DCOMPONENTS=models
-  # The compiled halves, which a consumer that links soma::dispatch needs.
-  if [ -n "$(find moved -name 'libsoma_models*' -print -quit)" ]; then at compiled "-DCOMPONENTS=models;dispatch"; fi
+# The compiled halves, which a consumer that links soma::dispatch needs.
+if [ -n "$(find moved -name 'libsoma_models*' -print -quit)" ]; then
+  at compiled "-DCOMPONENTS=models;dispatch" "-DWANTED_VERSION=$minor"
+elif [ -z "$full" ]; then
+  at headers "-DWANTED_VERSION=$minor"
 fi
 
-# shellcheck source=tests/packaging/custom_operators/operators.sh
-source "$SOMA_SOURCE/tests/packaging/custom_operators/operators.sh"
+if [ -n "$full" ]; then
+  # shellcheck source=tests/packaging/custom_operators/operators.sh
+  source "$SOMA_SOURCE/tests/packaging/custom_operators/operators.sh"
+fi
 
 configure=("$CMAKE" -S "$here" "-DCMAKE_CXX_COMPILER=$CXX" "-DCMAKE_PREFIX_PATH=$SOMA_WORK/moved")
 must_fail "version" "${configure[@]}" -B newer "-DWANTED_VERSION=${minor%.*}.$((${minor#*.} + 1))"
