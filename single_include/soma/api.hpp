@@ -25,7 +25,6 @@
 #include <limits>
 #include <new>
 #include <optional>
-#include <pthread.h>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -607,10 +606,6 @@ namespace SOMA_NAMESPACE {
 // The memory of a context: the host's memory with counters. All memory except the stack comes from
 // here, so a host can limit and watch soma's use.
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
-
 namespace SOMA_NAMESPACE {
 
 // Every block is aligned to at least a cache line, which is also the widest vector.
@@ -627,7 +622,7 @@ constexpr std::size_t alignment_of(std::size_t bytes, std::size_t alignment) {
 
 // Asks for large pages, which the system grants if it has any: the CPU then translates fewer
 // addresses. A training step takes 0.96 to 1.00 of the time, and up to 0.7 percent more memory.
-void prefer_large_pages([[maybe_unused]] void* block, [[maybe_unused]] std::size_t bytes);
+void prefer_large_pages(void* block, std::size_t bytes);
 
 }  // namespace detail
 
@@ -694,11 +689,76 @@ class CountingResource {
 };
 
 }  // namespace SOMA_NAMESPACE
-// ---- soma/runtime/mutex.hpp
-// Mutex and Condition: a POSIX mutex and condition variable. Including <mutex> would cost every
-// unit that includes soma a tenth of a plain unit, and <condition_variable> more.
+// ---- soma/system/threads.hpp
+// Threads, and what they wait with. On POSIX these are its own mutexes and condition variables:
+// including <mutex> would cost every unit that includes soma a tenth of a plain unit, and
+// <condition_variable> more. On Windows they are the standard library's. Without threads (WASI)
+// nobody else can hold a mutex, and no thread starts.
+
+// ---- soma/system/which.hpp
+// The system that a unit is compiled for. Files of this folder ask the compiler; all others ask
+// these macros, and most of them need not.
+//   SOMA_LINUX     Linux
+//   SOMA_POSIX     Linux, macOS and their relatives
+//   SOMA_WINDOWS   Windows, by MinGW or another compiler
+//   SOMA_BARE      files, but no threads, locks or mappings: WASI
+
+#if defined(_WIN32)
+#define SOMA_WINDOWS 1
+#else
+#define SOMA_WINDOWS 0
+#endif
+#if defined(__wasm__)
+#define SOMA_BARE 1
+#else
+#define SOMA_BARE 0
+#endif
+#if defined(__linux__)
+#define SOMA_LINUX 1
+#else
+#define SOMA_LINUX 0
+#endif
+#if SOMA_WINDOWS || SOMA_BARE
+#define SOMA_POSIX 0
+#else
+#define SOMA_POSIX 1
+#endif
+
+#if SOMA_WINDOWS
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#elif SOMA_POSIX
+#include <pthread.h>
+#endif
 
 namespace SOMA_NAMESPACE {
+
+namespace system {
+
+inline constexpr bool has_threads = !SOMA_BARE;
+
+#if SOMA_WINDOWS
+using MutexHandle = std::mutex;
+using ConditionHandle = std::condition_variable;
+using ThreadHandle = std::thread;
+#elif SOMA_POSIX
+struct MutexHandle {
+  pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;
+};
+struct ConditionHandle {
+  pthread_cond_t own = PTHREAD_COND_INITIALIZER;
+};
+struct ThreadHandle {
+  pthread_t own{};
+};
+#else
+struct MutexHandle {};
+struct ConditionHandle {};
+struct ThreadHandle {};
+#endif
+
+}  // namespace system
 
 class Mutex {
  public:
@@ -713,16 +773,21 @@ class Mutex {
     Lock(const Lock&) = delete;
     Lock& operator=(const Lock&) = delete;
 
+    // Gives the mutex away for a while, in one and the same scope.
+    void unlock();
+    void lock();
+
    private:
     friend class Condition;
 
     Mutex& mutex_;
+    bool held_ = false;
   };
 
  private:
   friend class Condition;
 
-  pthread_mutex_t handle_ = PTHREAD_MUTEX_INITIALIZER;
+  system::MutexHandle handle_;
 };
 
 // Lets threads wait for something that changes under a mutex.
@@ -736,15 +801,56 @@ class Condition {
   // the thread sleeps, others may take it.
   template <class Holds>
   void wait(Mutex::Lock& lock, const Holds& holds) {
-    while (!holds()) pthread_cond_wait(&handle_, &lock.mutex_.handle_);
+    while (!holds()) sleep(lock);
   }
+  // Sleeps once, for about that long or until somebody wakes it.
+  void sleep_for(Mutex::Lock& lock, std::int64_t nanoseconds);
   // Wakes a thread that waits, if there is one: it looks at its condition again.
   void notify_one();
+  void notify_all();
 
  private:
-  pthread_cond_t handle_ = PTHREAD_COND_INITIALIZER;
+  void sleep(Mutex::Lock& lock);
+
+  system::ConditionHandle handle_;
 };
 
+namespace system {
+
+// A thread that runs one function. join() before the end of its life.
+class Thread {
+ public:
+  using Work = void* (*)(void*);
+  // A thread of soma's may use this much stack. musl gives 128 KiB unasked, macOS 512 KiB.
+  static constexpr std::size_t least_stack = std::size_t{1} << 20;
+
+  // Returns 0, or the number of errno if the system cannot start it.
+  int start(Work work, void* argument);
+  void join();
+  // True in the thread itself. The object must not change meanwhile.
+  bool is_this() const;
+
+ private:
+  ThreadHandle handle_;
+};
+
+// A number that no other thread has at the same time, and that is not 0.
+std::uintptr_t this_thread();
+
+// Calls the function in every child that fork() makes from now on. Returns 0, or the number of
+// errno. A system without forks never calls it.
+int after_fork(void (*in_child)());
+
+// Lets other threads run on this core.
+void yield();
+void sleep_for(std::int64_t nanoseconds);
+
+// Sleeps while the word is `value`, until wake(); returns early now and then.
+void sleep_while(std::atomic<std::uint32_t>& word, std::uint32_t value);
+// Wakes one thread that sleeps there.
+void wake(std::atomic<std::uint32_t>& word);
+
+}  // namespace system
 }  // namespace SOMA_NAMESPACE
 
 namespace SOMA_NAMESPACE {
@@ -8903,7 +9009,37 @@ void check_operators(const Record& record, Context& context);
 
 }  // namespace SOMA_NAMESPACE
 #ifndef SOMA_DISPATCH
+#include <cerrno>
 #include <cstdio>
+// ---- soma/system/machine.hpp
+// The machine: processors, their answers to cpuid, memory and its pages.
+
+namespace SOMA_NAMESPACE {
+
+// The memory of the machine, in bytes; 0 if the system does not report it.
+std::uint64_t physical_memory_bytes();
+
+namespace system {
+
+// Logical processors that this process may use; 1 where there are no threads.
+int processors();
+
+// The four registers that x86's cpuid gives; false if the CPU has no such leaf, or is another one.
+bool cpuid(unsigned leaf, unsigned subleaf, std::array<unsigned, 4>& registers);
+
+// Linux gives tile registers (AMX) to a process that asks for them. A thread that uses tiles has 8
+// KiB more state at each switch and interrupt, and an alternate signal stack must have room for it;
+// other threads pay nothing. False elsewhere.
+bool ask_for_tiles();
+
+// Asks for large pages for whole 2 MiB of a block, which the system grants if it has any.
+void prefer_large_pages(void* block, std::size_t bytes);
+
+// Tells the core that this thread spins.
+void spin_hint();
+
+}  // namespace system
+}  // namespace SOMA_NAMESPACE
 // ---- soma/ops/batch.hpp
 // Rules of operators that say where the rows of a batch are in their results (Operator::batch), and
 // tensors with these rows in front, for sums that follow the shards of a batch.
@@ -9169,17 +9305,120 @@ SOMA_INLINE std::size_t checked_add(std::size_t a, std::size_t b, std::string_vi
 }
 
 }  // namespace SOMA_NAMESPACE
+// ---- soma/system/impl/machine.ipp
+// The functions of machine.hpp.
+
+#if SOMA_WINDOWS
+#include <thread>
+// As <windows.h> declares it.
+extern "C" __declspec(dllimport) int __stdcall GetPhysicallyInstalledSystemMemory(
+    unsigned long long*);
+#elif SOMA_POSIX
+#include <unistd.h>
+#endif
+#if SOMA_LINUX
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#endif
+#if defined(__x86_64__) || defined(__i386__)
+#include <cpuid.h>
+#elif defined(_MSC_VER)
+#include <intrin.h>
+#endif
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE std::uint64_t physical_memory_bytes() {
+#if SOMA_WINDOWS
+  unsigned long long kibibytes = 0;
+  return GetPhysicallyInstalledSystemMemory(&kibibytes) != 0 ? kibibytes * 1024 : 0;
+#elif SOMA_POSIX
+  const long pages = ::sysconf(_SC_PHYS_PAGES), bytes = ::sysconf(_SC_PAGESIZE);
+  return pages > 0 && bytes > 0
+             ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(bytes)
+             : 0;
+#else
+  return 0;
+#endif
+}
+
+}  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE::system {
+
+SOMA_INLINE int processors() {
+#if SOMA_WINDOWS
+  return (std::max)(1, static_cast<int>(std::thread::hardware_concurrency()));
+#elif SOMA_POSIX
+#if SOMA_LINUX
+  // The kernel refuses a mask smaller than its own, so the mask grows until the call succeeds.
+  for (std::size_t most = 1024; most <= 1u << 20; most *= 2) {
+    std::vector<unsigned long> mask(most / (8 * sizeof(unsigned long)));
+    auto* set = reinterpret_cast<cpu_set_t*>(mask.data());
+    const std::size_t bytes = mask.size() * sizeof(unsigned long);
+    if (sched_getaffinity(0, bytes, set) == 0)
+      return (std::max)(1, static_cast<int>(CPU_COUNT_S(bytes, set)));
+  }
+#endif
+  return (std::max)(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
+#else
+  return 1;
+#endif
+}
+
+SOMA_INLINE bool cpuid([[maybe_unused]] unsigned leaf, [[maybe_unused]] unsigned subleaf,
+                       [[maybe_unused]] std::array<unsigned, 4>& registers) {
+#if defined(__x86_64__) || defined(__i386__)
+  return __get_cpuid_count(leaf, subleaf, &registers[0], &registers[1], &registers[2],
+                           &registers[3]) != 0;
+#elif defined(_MSC_VER) && (defined(_M_X64) || defined(_M_IX86))
+  int found[4] = {};
+  __cpuid(found, static_cast<int>(leaf & 0x80000000u));
+  if (static_cast<unsigned>(found[0]) < leaf) return false;
+  __cpuidex(found, static_cast<int>(leaf), static_cast<int>(subleaf));
+  for (std::size_t i = 0; i < registers.size(); ++i) registers[i] = static_cast<unsigned>(found[i]);
+  return true;
+#else
+  return false;
+#endif
+}
+
+SOMA_INLINE bool ask_for_tiles() {
+#if SOMA_LINUX && defined(__x86_64__) && defined(SYS_arch_prctl)
+  constexpr long request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM
+  return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+#else
+  return false;
+#endif
+}
+
+SOMA_INLINE void prefer_large_pages([[maybe_unused]] void* block,
+                                    [[maybe_unused]] std::size_t bytes) {
+#if SOMA_LINUX && defined(MADV_HUGEPAGE)
+  constexpr std::size_t large_page = std::size_t{2} << 20;
+  madvise(block, bytes / large_page * large_page, MADV_HUGEPAGE);
+#endif
+}
+
+SOMA_INLINE void spin_hint() {
+#if defined(_MSC_VER) && !defined(__clang__) && (defined(_M_X64) || defined(_M_IX86))
+  _mm_pause();
+#elif defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+}  // namespace SOMA_NAMESPACE::system
 // ---- soma/runtime/impl/memory.ipp
 // The functions of memory.hpp.
 
 namespace SOMA_NAMESPACE::detail {
 
-SOMA_INLINE void prefer_large_pages([[maybe_unused]] void* block,
-                                    [[maybe_unused]] std::size_t bytes) {
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-  if (bytes < large_page) return;
-  madvise(block, bytes / large_page * large_page, MADV_HUGEPAGE);
-#endif
+SOMA_INLINE void prefer_large_pages(void* block, std::size_t bytes) {
+  if (bytes >= large_page) system::prefer_large_pages(block, bytes);
 }
 
 }  // namespace SOMA_NAMESPACE::detail
@@ -9233,18 +9472,231 @@ SOMA_INLINE std::size_t CountingResource::aligned(std::size_t alignment) {
 }
 
 }  // namespace SOMA_NAMESPACE
-// ---- soma/runtime/impl/mutex.ipp
-// The functions of mutex.hpp.
+// ---- soma/system/impl/threads.ipp
+// The functions of threads.hpp.
+
+#if SOMA_WINDOWS
+#include <chrono>
+#include <system_error>
+#elif SOMA_POSIX
+#include <pthread.h>
+#include <sched.h>
+#include <time.h>
+#endif
+#if SOMA_LINUX
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 namespace SOMA_NAMESPACE {
 
-SOMA_INLINE Mutex::Lock::Lock(Mutex& mutex) : mutex_(mutex) { pthread_mutex_lock(&mutex_.handle_); }
+SOMA_INLINE Mutex::Lock::Lock(Mutex& mutex) : mutex_(mutex) { lock(); }
 
-SOMA_INLINE Mutex::Lock::~Lock() { pthread_mutex_unlock(&mutex_.handle_); }
+SOMA_INLINE Mutex::Lock::~Lock() {
+  if (held_) unlock();
+}
 
-SOMA_INLINE void Condition::notify_one() { pthread_cond_signal(&handle_); }
+SOMA_INLINE void Mutex::Lock::lock() {
+#if SOMA_WINDOWS
+  mutex_.handle_.lock();
+#elif SOMA_POSIX
+  pthread_mutex_lock(&mutex_.handle_.own);
+#endif
+  held_ = true;
+}
+
+SOMA_INLINE void Mutex::Lock::unlock() {
+  held_ = false;
+#if SOMA_WINDOWS
+  mutex_.handle_.unlock();
+#elif SOMA_POSIX
+  pthread_mutex_unlock(&mutex_.handle_.own);
+#endif
+}
+
+SOMA_INLINE void Condition::sleep([[maybe_unused]] Mutex::Lock& lock) {
+#if SOMA_WINDOWS
+  std::unique_lock held(lock.mutex_.handle_, std::adopt_lock);
+  handle_.wait(held);
+  held.release();
+#elif SOMA_POSIX
+  pthread_cond_wait(&handle_.own, &lock.mutex_.handle_.own);
+#endif
+}
+
+SOMA_INLINE void Condition::sleep_for([[maybe_unused]] Mutex::Lock& lock,
+                                      [[maybe_unused]] std::int64_t nanoseconds) {
+#if SOMA_WINDOWS
+  std::unique_lock held(lock.mutex_.handle_, std::adopt_lock);
+  handle_.wait_for(held, std::chrono::nanoseconds(nanoseconds));
+  held.release();
+#elif SOMA_POSIX
+  // The clock of a condition variable that is not asked for another one.
+  timespec until{};
+  clock_gettime(CLOCK_REALTIME, &until);
+  const std::int64_t sum = until.tv_nsec + nanoseconds;
+  until.tv_sec += static_cast<time_t>(sum / 1'000'000'000);
+  until.tv_nsec = static_cast<long>(sum % 1'000'000'000);
+  pthread_cond_timedwait(&handle_.own, &lock.mutex_.handle_.own, &until);
+#endif
+}
+
+SOMA_INLINE void Condition::notify_one() {
+#if SOMA_WINDOWS
+  handle_.notify_one();
+#elif SOMA_POSIX
+  pthread_cond_signal(&handle_.own);
+#endif
+}
+
+SOMA_INLINE void Condition::notify_all() {
+#if SOMA_WINDOWS
+  handle_.notify_all();
+#elif SOMA_POSIX
+  pthread_cond_broadcast(&handle_.own);
+#endif
+}
 
 }  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE::system {
+
+#if SOMA_WINDOWS
+
+SOMA_INLINE int Thread::start(Work work, void* argument) {
+#if SOMA_HAS_EXCEPTIONS
+  try {
+    handle_ = std::thread(work, argument);
+  } catch (const std::system_error& error) {
+    return error.code().default_error_condition().value();
+  }
+#else
+  handle_ = std::thread(work, argument);
+#endif
+  return 0;
+}
+
+SOMA_INLINE void Thread::join() { handle_.join(); }
+
+SOMA_INLINE bool Thread::is_this() const { return handle_.get_id() == std::this_thread::get_id(); }
+
+SOMA_INLINE std::uintptr_t this_thread() {
+  static thread_local const char place = 0;
+  return reinterpret_cast<std::uintptr_t>(&place);
+}
+
+SOMA_INLINE int after_fork(void (*)()) { return 0; }
+
+SOMA_INLINE void yield() { std::this_thread::yield(); }
+
+SOMA_INLINE void sleep_for(std::int64_t nanoseconds) {
+  std::this_thread::sleep_for(std::chrono::nanoseconds(nanoseconds));
+}
+
+#elif SOMA_POSIX
+
+SOMA_INLINE int Thread::start(Work work, void* argument) {
+  pthread_attr_t attributes;
+  if (const int error = pthread_attr_init(&attributes); error != 0) return error;
+  std::size_t stack = 0;
+  if (pthread_attr_getstacksize(&attributes, &stack) == 0 && stack < least_stack)
+    pthread_attr_setstacksize(&attributes, least_stack);
+  const int error = pthread_create(&handle_.own, &attributes, work, argument);
+  pthread_attr_destroy(&attributes);
+  return error;
+}
+
+SOMA_INLINE void Thread::join() { pthread_join(handle_.own, nullptr); }
+
+SOMA_INLINE bool Thread::is_this() const { return pthread_equal(handle_.own, pthread_self()) != 0; }
+
+SOMA_INLINE std::uintptr_t this_thread() {
+  static_assert(sizeof(pthread_t) == sizeof(std::uintptr_t));
+  return reinterpret_cast<std::uintptr_t>(reinterpret_cast<void*>(pthread_self()));
+}
+
+SOMA_INLINE int after_fork(void (*in_child)()) {
+  return pthread_atfork(nullptr, nullptr, in_child);
+}
+
+SOMA_INLINE void yield() { ::sched_yield(); }
+
+SOMA_INLINE void sleep_for(std::int64_t nanoseconds) {
+  const timespec time{static_cast<time_t>(nanoseconds / 1'000'000'000),
+                      static_cast<long>(nanoseconds % 1'000'000'000)};
+  ::nanosleep(&time, nullptr);
+}
+
+#else
+
+SOMA_INLINE int Thread::start(Work, void*) { return ENOTSUP; }
+
+SOMA_INLINE void Thread::join() {}
+
+SOMA_INLINE bool Thread::is_this() const { return false; }
+
+SOMA_INLINE std::uintptr_t this_thread() { return 1; }
+
+SOMA_INLINE int after_fork(void (*)()) { return 0; }
+
+SOMA_INLINE void yield() {}
+
+SOMA_INLINE void sleep_for(std::int64_t) {}
+
+#endif
+
+#if SOMA_LINUX
+
+SOMA_INLINE void sleep_while(std::atomic<std::uint32_t>& word, std::uint32_t value) {
+  static_assert(sizeof word == 4, "a futex is four bytes");
+  syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+}
+
+SOMA_INLINE void wake(std::atomic<std::uint32_t>& word) {
+  syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+
+#elif SOMA_BARE
+
+SOMA_INLINE void sleep_while(std::atomic<std::uint32_t>&, std::uint32_t) {}
+
+SOMA_INLINE void wake(std::atomic<std::uint32_t>&) {}
+
+#else
+
+namespace detail {
+
+// Where threads sleep: words whose addresses agree in a few bits share a place. (std::atomic's
+// wait() loses calls of notify_one() in libstdc++ 12 for Windows.)
+struct SleepingPlace {
+  Mutex mutex;
+  Condition changed;
+};
+
+inline SleepingPlace& sleeping_place(const void* word) {
+  static SleepingPlace places[16];
+  return places[reinterpret_cast<std::uintptr_t>(word) / 64 % 16];
+}
+
+}  // namespace detail
+
+SOMA_INLINE void sleep_while(std::atomic<std::uint32_t>& word, std::uint32_t value) {
+  detail::SleepingPlace& place = detail::sleeping_place(&word);
+  Mutex::Lock lock(place.mutex);
+  // Whoever changes the word takes the mutex afterwards, in wake().
+  place.changed.wait(lock, [&] { return word.load(std::memory_order_relaxed) != value; });
+}
+
+SOMA_INLINE void wake(std::atomic<std::uint32_t>& word) {
+  detail::SleepingPlace& place = detail::sleeping_place(&word);
+  const Mutex::Lock lock(place.mutex);
+  place.changed.notify_all();
+}
+
+#endif
+
+}  // namespace SOMA_NAMESPACE::system
 // ---- soma/runtime/impl/heap.ipp
 // The functions of heap.hpp.
 

@@ -15,7 +15,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -28,17 +27,12 @@
 #include <new>
 #include <optional>
 #include <ostream>
-#include <pthread.h>
-#include <sched.h>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <sys/resource.h>
 #include <system_error>
-#include <time.h>
 #include <type_traits>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -615,10 +609,6 @@ namespace SOMA_NAMESPACE {
 // The memory of a context: the host's memory with counters. All memory except the stack comes from
 // here, so a host can limit and watch soma's use.
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
-
 namespace SOMA_NAMESPACE {
 
 // Every block is aligned to at least a cache line, which is also the widest vector.
@@ -635,7 +625,7 @@ constexpr std::size_t alignment_of(std::size_t bytes, std::size_t alignment) {
 
 // Asks for large pages, which the system grants if it has any: the CPU then translates fewer
 // addresses. A training step takes 0.96 to 1.00 of the time, and up to 0.7 percent more memory.
-void prefer_large_pages([[maybe_unused]] void* block, [[maybe_unused]] std::size_t bytes);
+void prefer_large_pages(void* block, std::size_t bytes);
 
 }  // namespace detail
 
@@ -702,11 +692,76 @@ class CountingResource {
 };
 
 }  // namespace SOMA_NAMESPACE
-// ---- soma/runtime/mutex.hpp
-// Mutex and Condition: a POSIX mutex and condition variable. Including <mutex> would cost every
-// unit that includes soma a tenth of a plain unit, and <condition_variable> more.
+// ---- soma/system/threads.hpp
+// Threads, and what they wait with. On POSIX these are its own mutexes and condition variables:
+// including <mutex> would cost every unit that includes soma a tenth of a plain unit, and
+// <condition_variable> more. On Windows they are the standard library's. Without threads (WASI)
+// nobody else can hold a mutex, and no thread starts.
+
+// ---- soma/system/which.hpp
+// The system that a unit is compiled for. Files of this folder ask the compiler; all others ask
+// these macros, and most of them need not.
+//   SOMA_LINUX     Linux
+//   SOMA_POSIX     Linux, macOS and their relatives
+//   SOMA_WINDOWS   Windows, by MinGW or another compiler
+//   SOMA_BARE      files, but no threads, locks or mappings: WASI
+
+#if defined(_WIN32)
+#define SOMA_WINDOWS 1
+#else
+#define SOMA_WINDOWS 0
+#endif
+#if defined(__wasm__)
+#define SOMA_BARE 1
+#else
+#define SOMA_BARE 0
+#endif
+#if defined(__linux__)
+#define SOMA_LINUX 1
+#else
+#define SOMA_LINUX 0
+#endif
+#if SOMA_WINDOWS || SOMA_BARE
+#define SOMA_POSIX 0
+#else
+#define SOMA_POSIX 1
+#endif
+
+#if SOMA_WINDOWS
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#elif SOMA_POSIX
+#include <pthread.h>
+#endif
 
 namespace SOMA_NAMESPACE {
+
+namespace system {
+
+inline constexpr bool has_threads = !SOMA_BARE;
+
+#if SOMA_WINDOWS
+using MutexHandle = std::mutex;
+using ConditionHandle = std::condition_variable;
+using ThreadHandle = std::thread;
+#elif SOMA_POSIX
+struct MutexHandle {
+  pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;
+};
+struct ConditionHandle {
+  pthread_cond_t own = PTHREAD_COND_INITIALIZER;
+};
+struct ThreadHandle {
+  pthread_t own{};
+};
+#else
+struct MutexHandle {};
+struct ConditionHandle {};
+struct ThreadHandle {};
+#endif
+
+}  // namespace system
 
 class Mutex {
  public:
@@ -721,16 +776,21 @@ class Mutex {
     Lock(const Lock&) = delete;
     Lock& operator=(const Lock&) = delete;
 
+    // Gives the mutex away for a while, in one and the same scope.
+    void unlock();
+    void lock();
+
    private:
     friend class Condition;
 
     Mutex& mutex_;
+    bool held_ = false;
   };
 
  private:
   friend class Condition;
 
-  pthread_mutex_t handle_ = PTHREAD_MUTEX_INITIALIZER;
+  system::MutexHandle handle_;
 };
 
 // Lets threads wait for something that changes under a mutex.
@@ -744,15 +804,56 @@ class Condition {
   // the thread sleeps, others may take it.
   template <class Holds>
   void wait(Mutex::Lock& lock, const Holds& holds) {
-    while (!holds()) pthread_cond_wait(&handle_, &lock.mutex_.handle_);
+    while (!holds()) sleep(lock);
   }
+  // Sleeps once, for about that long or until somebody wakes it.
+  void sleep_for(Mutex::Lock& lock, std::int64_t nanoseconds);
   // Wakes a thread that waits, if there is one: it looks at its condition again.
   void notify_one();
+  void notify_all();
 
  private:
-  pthread_cond_t handle_ = PTHREAD_COND_INITIALIZER;
+  void sleep(Mutex::Lock& lock);
+
+  system::ConditionHandle handle_;
 };
 
+namespace system {
+
+// A thread that runs one function. join() before the end of its life.
+class Thread {
+ public:
+  using Work = void* (*)(void*);
+  // A thread of soma's may use this much stack. musl gives 128 KiB unasked, macOS 512 KiB.
+  static constexpr std::size_t least_stack = std::size_t{1} << 20;
+
+  // Returns 0, or the number of errno if the system cannot start it.
+  int start(Work work, void* argument);
+  void join();
+  // True in the thread itself. The object must not change meanwhile.
+  bool is_this() const;
+
+ private:
+  ThreadHandle handle_;
+};
+
+// A number that no other thread has at the same time, and that is not 0.
+std::uintptr_t this_thread();
+
+// Calls the function in every child that fork() makes from now on. Returns 0, or the number of
+// errno. A system without forks never calls it.
+int after_fork(void (*in_child)());
+
+// Lets other threads run on this core.
+void yield();
+void sleep_for(std::int64_t nanoseconds);
+
+// Sleeps while the word is `value`, until wake(); returns early now and then.
+void sleep_while(std::atomic<std::uint32_t>& word, std::uint32_t value);
+// Wakes one thread that sleeps there.
+void wake(std::atomic<std::uint32_t>& word);
+
+}  // namespace system
 }  // namespace SOMA_NAMESPACE
 
 namespace SOMA_NAMESPACE {
@@ -8911,7 +9012,37 @@ void check_operators(const Record& record, Context& context);
 
 }  // namespace SOMA_NAMESPACE
 #ifndef SOMA_DISPATCH
+#include <cerrno>
 #include <cstdio>
+// ---- soma/system/machine.hpp
+// The machine: processors, their answers to cpuid, memory and its pages.
+
+namespace SOMA_NAMESPACE {
+
+// The memory of the machine, in bytes; 0 if the system does not report it.
+std::uint64_t physical_memory_bytes();
+
+namespace system {
+
+// Logical processors that this process may use; 1 where there are no threads.
+int processors();
+
+// The four registers that x86's cpuid gives; false if the CPU has no such leaf, or is another one.
+bool cpuid(unsigned leaf, unsigned subleaf, std::array<unsigned, 4>& registers);
+
+// Linux gives tile registers (AMX) to a process that asks for them. A thread that uses tiles has 8
+// KiB more state at each switch and interrupt, and an alternate signal stack must have room for it;
+// other threads pay nothing. False elsewhere.
+bool ask_for_tiles();
+
+// Asks for large pages for whole 2 MiB of a block, which the system grants if it has any.
+void prefer_large_pages(void* block, std::size_t bytes);
+
+// Tells the core that this thread spins.
+void spin_hint();
+
+}  // namespace system
+}  // namespace SOMA_NAMESPACE
 // ---- soma/ops/batch.hpp
 // Rules of operators that say where the rows of a batch are in their results (Operator::batch), and
 // tensors with these rows in front, for sums that follow the shards of a batch.
@@ -9177,17 +9308,120 @@ SOMA_INLINE std::size_t checked_add(std::size_t a, std::size_t b, std::string_vi
 }
 
 }  // namespace SOMA_NAMESPACE
+// ---- soma/system/impl/machine.ipp
+// The functions of machine.hpp.
+
+#if SOMA_WINDOWS
+#include <thread>
+// As <windows.h> declares it.
+extern "C" __declspec(dllimport) int __stdcall GetPhysicallyInstalledSystemMemory(
+    unsigned long long*);
+#elif SOMA_POSIX
+#include <unistd.h>
+#endif
+#if SOMA_LINUX
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#endif
+#if defined(__x86_64__) || defined(__i386__)
+#include <cpuid.h>
+#elif defined(_MSC_VER)
+#include <intrin.h>
+#endif
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE std::uint64_t physical_memory_bytes() {
+#if SOMA_WINDOWS
+  unsigned long long kibibytes = 0;
+  return GetPhysicallyInstalledSystemMemory(&kibibytes) != 0 ? kibibytes * 1024 : 0;
+#elif SOMA_POSIX
+  const long pages = ::sysconf(_SC_PHYS_PAGES), bytes = ::sysconf(_SC_PAGESIZE);
+  return pages > 0 && bytes > 0
+             ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(bytes)
+             : 0;
+#else
+  return 0;
+#endif
+}
+
+}  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE::system {
+
+SOMA_INLINE int processors() {
+#if SOMA_WINDOWS
+  return (std::max)(1, static_cast<int>(std::thread::hardware_concurrency()));
+#elif SOMA_POSIX
+#if SOMA_LINUX
+  // The kernel refuses a mask smaller than its own, so the mask grows until the call succeeds.
+  for (std::size_t most = 1024; most <= 1u << 20; most *= 2) {
+    std::vector<unsigned long> mask(most / (8 * sizeof(unsigned long)));
+    auto* set = reinterpret_cast<cpu_set_t*>(mask.data());
+    const std::size_t bytes = mask.size() * sizeof(unsigned long);
+    if (sched_getaffinity(0, bytes, set) == 0)
+      return (std::max)(1, static_cast<int>(CPU_COUNT_S(bytes, set)));
+  }
+#endif
+  return (std::max)(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
+#else
+  return 1;
+#endif
+}
+
+SOMA_INLINE bool cpuid([[maybe_unused]] unsigned leaf, [[maybe_unused]] unsigned subleaf,
+                       [[maybe_unused]] std::array<unsigned, 4>& registers) {
+#if defined(__x86_64__) || defined(__i386__)
+  return __get_cpuid_count(leaf, subleaf, &registers[0], &registers[1], &registers[2],
+                           &registers[3]) != 0;
+#elif defined(_MSC_VER) && (defined(_M_X64) || defined(_M_IX86))
+  int found[4] = {};
+  __cpuid(found, static_cast<int>(leaf & 0x80000000u));
+  if (static_cast<unsigned>(found[0]) < leaf) return false;
+  __cpuidex(found, static_cast<int>(leaf), static_cast<int>(subleaf));
+  for (std::size_t i = 0; i < registers.size(); ++i) registers[i] = static_cast<unsigned>(found[i]);
+  return true;
+#else
+  return false;
+#endif
+}
+
+SOMA_INLINE bool ask_for_tiles() {
+#if SOMA_LINUX && defined(__x86_64__) && defined(SYS_arch_prctl)
+  constexpr long request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM
+  return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+#else
+  return false;
+#endif
+}
+
+SOMA_INLINE void prefer_large_pages([[maybe_unused]] void* block,
+                                    [[maybe_unused]] std::size_t bytes) {
+#if SOMA_LINUX && defined(MADV_HUGEPAGE)
+  constexpr std::size_t large_page = std::size_t{2} << 20;
+  madvise(block, bytes / large_page * large_page, MADV_HUGEPAGE);
+#endif
+}
+
+SOMA_INLINE void spin_hint() {
+#if defined(_MSC_VER) && !defined(__clang__) && (defined(_M_X64) || defined(_M_IX86))
+  _mm_pause();
+#elif defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+}  // namespace SOMA_NAMESPACE::system
 // ---- soma/runtime/impl/memory.ipp
 // The functions of memory.hpp.
 
 namespace SOMA_NAMESPACE::detail {
 
-SOMA_INLINE void prefer_large_pages([[maybe_unused]] void* block,
-                                    [[maybe_unused]] std::size_t bytes) {
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-  if (bytes < large_page) return;
-  madvise(block, bytes / large_page * large_page, MADV_HUGEPAGE);
-#endif
+SOMA_INLINE void prefer_large_pages(void* block, std::size_t bytes) {
+  if (bytes >= large_page) system::prefer_large_pages(block, bytes);
 }
 
 }  // namespace SOMA_NAMESPACE::detail
@@ -9241,18 +9475,231 @@ SOMA_INLINE std::size_t CountingResource::aligned(std::size_t alignment) {
 }
 
 }  // namespace SOMA_NAMESPACE
-// ---- soma/runtime/impl/mutex.ipp
-// The functions of mutex.hpp.
+// ---- soma/system/impl/threads.ipp
+// The functions of threads.hpp.
+
+#if SOMA_WINDOWS
+#include <chrono>
+#include <system_error>
+#elif SOMA_POSIX
+#include <pthread.h>
+#include <sched.h>
+#include <time.h>
+#endif
+#if SOMA_LINUX
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 namespace SOMA_NAMESPACE {
 
-SOMA_INLINE Mutex::Lock::Lock(Mutex& mutex) : mutex_(mutex) { pthread_mutex_lock(&mutex_.handle_); }
+SOMA_INLINE Mutex::Lock::Lock(Mutex& mutex) : mutex_(mutex) { lock(); }
 
-SOMA_INLINE Mutex::Lock::~Lock() { pthread_mutex_unlock(&mutex_.handle_); }
+SOMA_INLINE Mutex::Lock::~Lock() {
+  if (held_) unlock();
+}
 
-SOMA_INLINE void Condition::notify_one() { pthread_cond_signal(&handle_); }
+SOMA_INLINE void Mutex::Lock::lock() {
+#if SOMA_WINDOWS
+  mutex_.handle_.lock();
+#elif SOMA_POSIX
+  pthread_mutex_lock(&mutex_.handle_.own);
+#endif
+  held_ = true;
+}
+
+SOMA_INLINE void Mutex::Lock::unlock() {
+  held_ = false;
+#if SOMA_WINDOWS
+  mutex_.handle_.unlock();
+#elif SOMA_POSIX
+  pthread_mutex_unlock(&mutex_.handle_.own);
+#endif
+}
+
+SOMA_INLINE void Condition::sleep([[maybe_unused]] Mutex::Lock& lock) {
+#if SOMA_WINDOWS
+  std::unique_lock held(lock.mutex_.handle_, std::adopt_lock);
+  handle_.wait(held);
+  held.release();
+#elif SOMA_POSIX
+  pthread_cond_wait(&handle_.own, &lock.mutex_.handle_.own);
+#endif
+}
+
+SOMA_INLINE void Condition::sleep_for([[maybe_unused]] Mutex::Lock& lock,
+                                      [[maybe_unused]] std::int64_t nanoseconds) {
+#if SOMA_WINDOWS
+  std::unique_lock held(lock.mutex_.handle_, std::adopt_lock);
+  handle_.wait_for(held, std::chrono::nanoseconds(nanoseconds));
+  held.release();
+#elif SOMA_POSIX
+  // The clock of a condition variable that is not asked for another one.
+  timespec until{};
+  clock_gettime(CLOCK_REALTIME, &until);
+  const std::int64_t sum = until.tv_nsec + nanoseconds;
+  until.tv_sec += static_cast<time_t>(sum / 1'000'000'000);
+  until.tv_nsec = static_cast<long>(sum % 1'000'000'000);
+  pthread_cond_timedwait(&handle_.own, &lock.mutex_.handle_.own, &until);
+#endif
+}
+
+SOMA_INLINE void Condition::notify_one() {
+#if SOMA_WINDOWS
+  handle_.notify_one();
+#elif SOMA_POSIX
+  pthread_cond_signal(&handle_.own);
+#endif
+}
+
+SOMA_INLINE void Condition::notify_all() {
+#if SOMA_WINDOWS
+  handle_.notify_all();
+#elif SOMA_POSIX
+  pthread_cond_broadcast(&handle_.own);
+#endif
+}
 
 }  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE::system {
+
+#if SOMA_WINDOWS
+
+SOMA_INLINE int Thread::start(Work work, void* argument) {
+#if SOMA_HAS_EXCEPTIONS
+  try {
+    handle_ = std::thread(work, argument);
+  } catch (const std::system_error& error) {
+    return error.code().default_error_condition().value();
+  }
+#else
+  handle_ = std::thread(work, argument);
+#endif
+  return 0;
+}
+
+SOMA_INLINE void Thread::join() { handle_.join(); }
+
+SOMA_INLINE bool Thread::is_this() const { return handle_.get_id() == std::this_thread::get_id(); }
+
+SOMA_INLINE std::uintptr_t this_thread() {
+  static thread_local const char place = 0;
+  return reinterpret_cast<std::uintptr_t>(&place);
+}
+
+SOMA_INLINE int after_fork(void (*)()) { return 0; }
+
+SOMA_INLINE void yield() { std::this_thread::yield(); }
+
+SOMA_INLINE void sleep_for(std::int64_t nanoseconds) {
+  std::this_thread::sleep_for(std::chrono::nanoseconds(nanoseconds));
+}
+
+#elif SOMA_POSIX
+
+SOMA_INLINE int Thread::start(Work work, void* argument) {
+  pthread_attr_t attributes;
+  if (const int error = pthread_attr_init(&attributes); error != 0) return error;
+  std::size_t stack = 0;
+  if (pthread_attr_getstacksize(&attributes, &stack) == 0 && stack < least_stack)
+    pthread_attr_setstacksize(&attributes, least_stack);
+  const int error = pthread_create(&handle_.own, &attributes, work, argument);
+  pthread_attr_destroy(&attributes);
+  return error;
+}
+
+SOMA_INLINE void Thread::join() { pthread_join(handle_.own, nullptr); }
+
+SOMA_INLINE bool Thread::is_this() const { return pthread_equal(handle_.own, pthread_self()) != 0; }
+
+SOMA_INLINE std::uintptr_t this_thread() {
+  static_assert(sizeof(pthread_t) == sizeof(std::uintptr_t));
+  return reinterpret_cast<std::uintptr_t>(reinterpret_cast<void*>(pthread_self()));
+}
+
+SOMA_INLINE int after_fork(void (*in_child)()) {
+  return pthread_atfork(nullptr, nullptr, in_child);
+}
+
+SOMA_INLINE void yield() { ::sched_yield(); }
+
+SOMA_INLINE void sleep_for(std::int64_t nanoseconds) {
+  const timespec time{static_cast<time_t>(nanoseconds / 1'000'000'000),
+                      static_cast<long>(nanoseconds % 1'000'000'000)};
+  ::nanosleep(&time, nullptr);
+}
+
+#else
+
+SOMA_INLINE int Thread::start(Work, void*) { return ENOTSUP; }
+
+SOMA_INLINE void Thread::join() {}
+
+SOMA_INLINE bool Thread::is_this() const { return false; }
+
+SOMA_INLINE std::uintptr_t this_thread() { return 1; }
+
+SOMA_INLINE int after_fork(void (*)()) { return 0; }
+
+SOMA_INLINE void yield() {}
+
+SOMA_INLINE void sleep_for(std::int64_t) {}
+
+#endif
+
+#if SOMA_LINUX
+
+SOMA_INLINE void sleep_while(std::atomic<std::uint32_t>& word, std::uint32_t value) {
+  static_assert(sizeof word == 4, "a futex is four bytes");
+  syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+}
+
+SOMA_INLINE void wake(std::atomic<std::uint32_t>& word) {
+  syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+
+#elif SOMA_BARE
+
+SOMA_INLINE void sleep_while(std::atomic<std::uint32_t>&, std::uint32_t) {}
+
+SOMA_INLINE void wake(std::atomic<std::uint32_t>&) {}
+
+#else
+
+namespace detail {
+
+// Where threads sleep: words whose addresses agree in a few bits share a place. (std::atomic's
+// wait() loses calls of notify_one() in libstdc++ 12 for Windows.)
+struct SleepingPlace {
+  Mutex mutex;
+  Condition changed;
+};
+
+inline SleepingPlace& sleeping_place(const void* word) {
+  static SleepingPlace places[16];
+  return places[reinterpret_cast<std::uintptr_t>(word) / 64 % 16];
+}
+
+}  // namespace detail
+
+SOMA_INLINE void sleep_while(std::atomic<std::uint32_t>& word, std::uint32_t value) {
+  detail::SleepingPlace& place = detail::sleeping_place(&word);
+  Mutex::Lock lock(place.mutex);
+  // Whoever changes the word takes the mutex afterwards, in wake().
+  place.changed.wait(lock, [&] { return word.load(std::memory_order_relaxed) != value; });
+}
+
+SOMA_INLINE void wake(std::atomic<std::uint32_t>& word) {
+  detail::SleepingPlace& place = detail::sleeping_place(&word);
+  const Mutex::Lock lock(place.mutex);
+  place.changed.notify_all();
+}
+
+#endif
+
+}  // namespace SOMA_NAMESPACE::system
 // ---- soma/runtime/impl/heap.ipp
 // The functions of heap.hpp.
 
@@ -17001,17 +17448,6 @@ PrecisionEffect effect_of(const PrecisionState& state);
 // begin_receive(), poll(), cancel(). tests/parallel/socket_communicator.hpp is an example over
 // sockets.
 
-// ---- soma/runtime/clock.hpp
-// A clock that only moves forward, for waiting and for measuring. It does not use std::chrono: with
-// g++ 13 and newer that header includes <format>, and costs as much as the rest of soma's
-// interface.
-
-namespace SOMA_NAMESPACE {
-
-// Nanoseconds since some moment in the past.
-std::int64_t monotonic_nanoseconds();
-
-}  // namespace SOMA_NAMESPACE
 // ---- soma/runtime/stop_flag.hpp
 // StopFlag: asks long work to end early. The host sets the flag, from any thread or from a signal
 // handler of its own (soma installs none). Functions that take a `const StopFlag*` look at the flag
@@ -17034,6 +17470,23 @@ class StopFlag {
 // runtime.stopped.
 void check_stop(const StopFlag* stop, std::string_view operation);
 
+}  // namespace SOMA_NAMESPACE
+// ---- soma/system/clock.hpp
+// Clocks. They do not use std::chrono: with g++ 13 and newer that header includes <format>, and
+// costs as much as the rest of soma's interface.
+
+namespace SOMA_NAMESPACE {
+
+// Nanoseconds since some moment in the past, of a clock that only moves forward: for waiting and
+// for measuring.
+std::int64_t monotonic_nanoseconds();
+
+namespace system {
+
+// Nanoseconds since 1970, of the clock that also runs while no program does.
+std::int64_t time_of_day();
+
+}  // namespace system
 }  // namespace SOMA_NAMESPACE
 
 namespace SOMA_NAMESPACE {
@@ -18664,17 +19117,26 @@ class Trainer : public TrainerBase {
 // ConsoleProgress: the progress of a run on a stream of the host. On a terminal it rewrites one
 // line; elsewhere it writes a line now and then. Opt-in: this header includes <ostream>.
 
-// ---- soma/runtime/usage.hpp
-// Memory use of the process so far, and memory of the machine.
+// ---- soma/system/process.hpp
+// This process: its number, its host, and its use of memory.
 
 namespace SOMA_NAMESPACE {
 
 // The largest resident memory of this process so far, in bytes; 0 if the system does not report it.
 std::uint64_t peak_resident_bytes();
 
-// The memory of the machine, in bytes; 0 if the system does not report it.
-std::uint64_t physical_memory_bytes();
+namespace system {
 
+// Resident memory now, in bytes; 0 if the system does not report it.
+std::uint64_t resident_bytes();
+
+// 0 where a process has no number.
+std::uint64_t process_number();
+
+// "host" where the machine has no name.
+std::string host_name();
+
+}  // namespace system
 }  // namespace SOMA_NAMESPACE
 
 namespace SOMA_NAMESPACE {
@@ -18784,7 +19246,7 @@ class Prefetch final : public BatchSource {
   Position position_;
   std::int64_t waited_ = 0;
   bool working_ = false, paused_ = false, stopping_ = false;
-  pthread_t thread_{};
+  system::Thread thread_{};
 };
 
 }  // namespace SOMA_NAMESPACE::data
@@ -19016,10 +19478,6 @@ Context make_context(const ContextOptions& options = {});
 // Which AES instructions this CPU has. They are asked for where they are used, not by a target: a
 // unit's flags, and so Highway's targets, seldom name them, though nearly all CPUs have them.
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
-
 namespace SOMA_NAMESPACE {
 
 struct AesInstructions {
@@ -19030,10 +19488,9 @@ struct AesInstructions {
 inline AesInstructions find_aes_instructions() {
   AesInstructions found;
 #if defined(__x86_64__)
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  if (__get_cpuid(1, &a, &b, &c, &d) != 0) found.blocks = (c >> 25 & 1) != 0;
-  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) != 0)
-    found.vectors = found.blocks && (c >> 9 & 1) != 0;
+  std::array<unsigned, 4> r{};
+  if (system::cpuid(1, 0, r)) found.blocks = (r[2] >> 25 & 1) != 0;
+  if (system::cpuid(7, 0, r)) found.vectors = found.blocks && (r[2] >> 9 & 1) != 0;
 #else
   found.blocks = true;  // code that holds the instructions was compiled for them
 #endif
@@ -32288,14 +32745,6 @@ HWY_AFTER_NAMESPACE();
 // CPU identity, caches and usable cores as the operating system reports them. Each call reads
 // cpuid, sysfs and procfs again; values that cannot be read are 0 or empty.
 
-#if defined(__linux__)
-#include <sched.h>
-#include <sys/syscall.h>
-#endif
-#if defined(__x86_64__) || defined(__i386__)
-#include <cpuid.h>
-#endif
-
 namespace SOMA_NAMESPACE {
 
 struct CpuIdentity {
@@ -32337,15 +32786,6 @@ double control_group_quota(const std::string& root, std::string_view process_gro
 CpuShare cpu_share();
 
 CpuCaches cpu_caches();
-
-namespace detail {
-
-// Linux gives tile registers (AMX) to a process that asks for them. A thread that uses tiles has 8
-// KiB more state at each switch and interrupt, and an alternate signal stack must have room for it;
-// other threads pay nothing.
-bool ask_for_tiles();
-
-}  // namespace detail
 
 // Asks for the tile registers if the CPU has them.
 CpuIdentity cpu_identity();
@@ -40153,12 +40593,6 @@ class TaskShare {
 // (sched_yield): where others compute on it, each time may cost a time slice of the scheduler, some
 // milliseconds. std::atomic's wait() does: libstdc++ yields four times before it sleeps.
 
-#if defined(__linux__)
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
-
 namespace SOMA_NAMESPACE {
 
 // How long a thread spins for what another one does, before it sleeps: half as long after each wait
@@ -40217,7 +40651,6 @@ class Sleeper {
   void wait();
 
   std::atomic<std::uint32_t> asleep_{0};
-  static_assert(sizeof(std::atomic<std::uint32_t>) == 4, "a futex is four bytes");
 };
 
 }  // namespace SOMA_NAMESPACE
@@ -40286,7 +40719,7 @@ class ThreadPool {
       const ThreadPool* pool;
       Team* team;
       int number;
-      pthread_t thread;
+      system::Thread thread{};
     };
     // Never reallocated: threads are given their addresses.
     alignas(apart) std::vector<Worker> workers;
@@ -40297,9 +40730,6 @@ class ThreadPool {
   static std::uint32_t process();
 
   Turn& turn_here();
-
-  static std::uintptr_t name_of(pthread_t thread);
-  static std::uintptr_t this_thread();
 
   void run_job(Team& team, const Job& job) const;
 
@@ -40353,6 +40783,8 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
 }  // namespace SOMA_NAMESPACE
 #endif
 #ifndef SOMA_DISPATCH
+#include <cerrno>
+#include <cstdio>
 // ---- soma/base/name_pattern.hpp
 // Patterns of names, in which `*` stands for any characters.
 
@@ -40450,6 +40882,91 @@ Record agreement_of(Record identity, const Parameters& parameters,
 void check_parameters(const StateDict& saved, const Parameters& parameters);
 
 }  // namespace SOMA_NAMESPACE::train
+// ---- soma/system/files.hpp
+// Files by their numbers (descriptors), and what names in folders mean. Paths are UTF-8 on every
+// system, and contents are bytes. Functions that fail leave their reason in errno.
+//
+// What differs between systems:
+//   Windows   a file that somebody has open can neither be deleted nor replaced; so what is mapped
+//             elsewhere is a copy in memory. Folders are not synchronised.
+//   WASI      no locks, and mappings are copies.
+
+namespace SOMA_NAMESPACE::system {
+
+enum class FileKind : unsigned char { none, regular, folder, link, pipe, other };
+
+struct FileInfo {
+  FileKind kind = FileKind::none;  // none: there is no such file, or it cannot be asked for
+  std::uint64_t bytes = 0, device = 0, node = 0;
+  std::int64_t seconds = 0, nanoseconds = 0;  // when its content changed last
+  bool deleted = false;                       // open, but in no folder any more
+};
+
+// Follows symbolic links.
+FileInfo info_of(const std::string& path);
+// The same for the link itself, where the path names one.
+FileInfo info_of_link(const std::string& path);
+FileInfo info_of(int file);
+
+bool is_regular(const std::string& path);
+bool is_folder(const std::string& path);
+// A folder where another file system begins; false if the system cannot say.
+bool is_mount_point(const std::string& path);
+bool is_terminal(int file);
+// True for what separates names in paths.
+bool is_separator(char letter);
+
+// The numbers are -1 on errors. Programs that this process starts do not inherit them.
+
+// Does not wait for a pipe's writer.
+int open_to_read(const std::string& path);
+// The number of standard input, whose bytes come unchanged.
+int standard_input();
+// errno EEXIST: a file of that name exists.
+int create_file(const std::string& path);
+// Writes go to the end. `fresh`: as create_file() otherwise. On Windows nobody else can open the
+// file for writing.
+int open_to_append(const std::string& path, bool fresh);
+// Makes the file if there is none, and locks it; errno EWOULDBLOCK: another process, or this one,
+// holds the lock. It ends when the file is closed, or with the process.
+int open_lock(const std::string& path);
+// The same for a folder, which may be renamed meanwhile. errno as of open_lock(), or one of
+// has_no_locks().
+int lock_folder(const std::string& path);
+// True if this errno of lock_folder() means that the system cannot lock folders.
+bool has_no_locks(int number);
+// Locks an open file, where the system can: errno EWOULDBLOCK as above.
+bool lock_file(int file);
+
+// At most `most` bytes; 0 at the end, -1 on errors.
+std::ptrdiff_t read_some(int file, void* bytes, std::size_t most);
+bool read_at(int file, std::uint64_t place, void* bytes, std::size_t count);
+// True once read_some() would not wait, or the time has passed without (false).
+bool wait_for_bytes(int file, int milliseconds);
+bool write_all(int file, const void* bytes, std::size_t count);
+bool set_size(int file, std::uint64_t bytes);
+bool synchronise(int file);
+bool close_file(int file);
+
+// A new name survives a loss of power only if its folder is on the disk as well. Some file systems
+// cannot flush a folder, and need not.
+void synchronise_folder_of(const std::string& path);
+
+// A file of the new name is replaced. For folders errno EEXIST or ENOTEMPTY: one of that name
+// exists, and stays.
+bool rename_over(const std::string& from, const std::string& to);
+// Two folders in one step; errno EINVAL or ENOSYS where that is impossible.
+bool exchange(const std::string& one, const std::string& other);
+bool remove_file(const std::string& path);
+bool make_folder(const std::string& path);
+bool remove_empty_folder(const std::string& path);
+
+// The bytes of a file as read-only memory, fetched from the disk when they are touched; a copy
+// where a mapping would keep the file from being replaced. nullptr on errors. bytes > 0.
+const std::byte* map(int file, std::size_t bytes);
+void unmap(const std::byte* memory, std::size_t bytes) noexcept;
+
+}  // namespace SOMA_NAMESPACE::system
 // ---- soma/data/impl/batch_options.ipp
 // The functions of batch_options.hpp.
 
@@ -41994,22 +42511,6 @@ SOMA_INLINE PrecisionEffect effect_of(const PrecisionState& state) {
 }
 
 }  // namespace SOMA_NAMESPACE
-// ---- soma/runtime/impl/clock.ipp
-// The functions of clock.hpp.
-
-namespace SOMA_NAMESPACE {
-
-SOMA_INLINE std::int64_t monotonic_nanoseconds() {
-  timespec now{};
-#if defined(CLOCK_MONOTONIC)
-  clock_gettime(CLOCK_MONOTONIC, &now);
-#else
-  timespec_get(&now, TIME_UTC);
-#endif
-  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
-}
-
-}  // namespace SOMA_NAMESPACE
 // ---- soma/runtime/impl/stop_flag.ipp
 // The functions of stop_flag.hpp.
 
@@ -42030,6 +42531,46 @@ SOMA_INLINE void check_stop(const StopFlag* stop, std::string_view operation) {
 }
 
 }  // namespace SOMA_NAMESPACE
+// ---- soma/system/impl/clock.ipp
+// The functions of clock.hpp.
+
+#if SOMA_WINDOWS
+#include <chrono>
+#else
+#include <time.h>
+#endif
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE std::int64_t monotonic_nanoseconds() {
+#if SOMA_WINDOWS
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+#else
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+#endif
+}
+
+}  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE::system {
+
+SOMA_INLINE std::int64_t time_of_day() {
+#if SOMA_WINDOWS
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+#else
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+#endif
+}
+
+}  // namespace SOMA_NAMESPACE::system
 // ---- soma/parallel/impl/communicator.ipp
 // The functions of communicator.hpp.
 
@@ -42128,11 +42669,11 @@ SOMA_INLINE void Communicator::give_up_after(const StopFlag* stop, double second
 
 SOMA_INLINE void Communicator::idle(std::uint64_t round) {
   constexpr std::uint64_t busy_rounds = 1000;  // some milliseconds: longer than most waits
-  constexpr timespec nap{0, 50'000};
+  constexpr std::int64_t nap = 50'000;         // nanoseconds
   if (round < busy_rounds)
-    ::sched_yield();
+    system::yield();
   else
-    ::nanosleep(&nap, nullptr);
+    system::sleep_for(nap);
 }
 
 SOMA_INLINE void Communicator::lost(int lost_rank, std::string_view reason) const {
@@ -44036,25 +44577,115 @@ SOMA_INLINE bool TrainerBase::evaluate(data::BatchSource& validation, Report& re
 }
 
 }  // namespace SOMA_NAMESPACE::train
-// ---- soma/runtime/impl/usage.ipp
-// The functions of usage.hpp.
+// ---- soma/system/impl/process.ipp
+// The functions of process.hpp.
+
+#if SOMA_WINDOWS
+#include <process.h>
+// As <windows.h> and <psapi.h> declare them; those would bring hundreds of macros.
+struct _PROCESS_MEMORY_COUNTERS;
+extern "C" __declspec(dllimport) void* __stdcall GetCurrentProcess(void);
+extern "C" __declspec(dllimport) int __stdcall K32GetProcessMemoryInfo(
+    void*, struct _PROCESS_MEMORY_COUNTERS*, unsigned long);
+extern "C" __declspec(dllimport) int __stdcall GetComputerNameA(char*, unsigned long*);
+#elif SOMA_POSIX
+#include <sys/resource.h>
+#include <unistd.h>
+#endif
 
 namespace SOMA_NAMESPACE {
 
+#if SOMA_WINDOWS
+
+namespace system::detail {
+
+// The layout of PROCESS_MEMORY_COUNTERS.
+struct MemoryCounters {
+  unsigned long bytes, page_faults;
+  std::size_t peak, now, rest[6];
+};
+
+inline MemoryCounters memory_counters() {
+  MemoryCounters counters{};
+  counters.bytes = sizeof counters;
+  K32GetProcessMemoryInfo(GetCurrentProcess(),
+                          reinterpret_cast<struct _PROCESS_MEMORY_COUNTERS*>(&counters),
+                          sizeof counters);
+  return counters;
+}
+
+}  // namespace system::detail
+
+SOMA_INLINE std::uint64_t peak_resident_bytes() { return system::detail::memory_counters().peak; }
+
+#elif SOMA_POSIX
+
 SOMA_INLINE std::uint64_t peak_resident_bytes() {
+#if SOMA_LINUX
+  constexpr std::uint64_t unit = 1024;
+#else
+  constexpr std::uint64_t unit = 1;  // macOS counts bytes
+#endif
   rusage usage{};
   if (::getrusage(RUSAGE_SELF, &usage) != 0) return 0;
-  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;  // Linux counts in kibibytes
+  return static_cast<std::uint64_t>(usage.ru_maxrss) * unit;
 }
 
-SOMA_INLINE std::uint64_t physical_memory_bytes() {
-  const long pages = ::sysconf(_SC_PHYS_PAGES), bytes = ::sysconf(_SC_PAGESIZE);
-  return pages > 0 && bytes > 0
-             ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(bytes)
-             : 0;
-}
+#else
+
+SOMA_INLINE std::uint64_t peak_resident_bytes() { return 0; }
+
+#endif
 
 }  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE::system {
+
+#if SOMA_WINDOWS
+
+SOMA_INLINE std::uint64_t resident_bytes() { return detail::memory_counters().now; }
+
+SOMA_INLINE std::uint64_t process_number() { return static_cast<std::uint64_t>(::_getpid()); }
+
+SOMA_INLINE std::string host_name() {
+  std::array<char, 256> name{};
+  unsigned long size = name.size();
+  return GetComputerNameA(name.data(), &size) != 0 ? std::string(name.data(), size) : "host";
+}
+
+#elif SOMA_POSIX
+
+SOMA_INLINE std::uint64_t resident_bytes() {
+  std::uint64_t bytes = 0;
+#if SOMA_LINUX
+  unsigned long long total = 0, resident = 0;
+  if (std::FILE* file = std::fopen("/proc/self/statm", "re")) {
+    if (std::fscanf(file, "%llu %llu", &total, &resident) == 2)
+      bytes = resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+    std::fclose(file);
+  }
+#endif
+  return bytes;
+}
+
+SOMA_INLINE std::uint64_t process_number() { return static_cast<std::uint64_t>(::getpid()); }
+
+SOMA_INLINE std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "host";
+}
+
+#else
+
+SOMA_INLINE std::uint64_t resident_bytes() { return 0; }
+
+SOMA_INLINE std::uint64_t process_number() { return 0; }
+
+SOMA_INLINE std::string host_name() { return "host"; }
+
+#endif
+
+}  // namespace SOMA_NAMESPACE::system
 // ---- soma/train/impl/loop.ipp
 // The loop of a run, and one step of it.
 
@@ -44953,7 +45584,7 @@ SOMA_INLINE Prefetch::Prefetch(BatchSource& source, std::size_t ahead)
     static_cast<Prefetch*>(self)->work();
     return nullptr;
   };
-  const int error = pthread_create(&thread_, nullptr, begin, this);
+  const int error = thread_.start(begin, this);
   if (error != 0)
     fail(error_id::thread_start, "Prefetch", "thread",
          std::string("refused by the system (").append(std::strerror(error)).append(")"),
@@ -44966,7 +45597,7 @@ SOMA_INLINE Prefetch::~Prefetch() {
     stopping_ = true;
   }
   room_.notify_one();
-  pthread_join(thread_, nullptr);
+  thread_.join();
 }
 
 SOMA_INLINE bool Prefetch::next(Batch& batch) {
@@ -45233,6 +45864,508 @@ SOMA_INLINE std::string to_string(const Tensor& tensor, const PrintOptions& opti
 }
 
 }  // namespace SOMA_NAMESPACE
+// ---- soma/system/impl/files.ipp
+// The functions of files.hpp: POSIX, and WASI, which has its files.
+
+#if !SOMA_WINDOWS
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#endif
+#if SOMA_POSIX
+#include <sys/file.h>
+#include <sys/mman.h>
+#else
+#include <new>
+#endif
+
+#if !SOMA_WINDOWS
+namespace SOMA_NAMESPACE::system {
+
+namespace detail {
+
+inline FileInfo info_from(const struct stat& known) {
+  FileInfo info;
+  info.kind = S_ISREG(known.st_mode)    ? FileKind::regular
+              : S_ISDIR(known.st_mode)  ? FileKind::folder
+              : S_ISLNK(known.st_mode)  ? FileKind::link
+              : S_ISFIFO(known.st_mode) ? FileKind::pipe
+                                        : FileKind::other;
+  info.bytes = static_cast<std::uint64_t>(known.st_size);
+  info.device = static_cast<std::uint64_t>(known.st_dev);
+  info.node = static_cast<std::uint64_t>(known.st_ino);
+#if defined(__APPLE__)
+  const timespec& changed = known.st_mtimespec;
+#else
+  const timespec& changed = known.st_mtim;
+#endif
+  info.seconds = changed.tv_sec;
+  info.nanoseconds = changed.tv_nsec;
+  info.deleted = known.st_nlink == 0;
+  return info;
+}
+
+}  // namespace detail
+
+SOMA_INLINE FileInfo info_of(const std::string& path) {
+  struct stat known {};
+  return ::stat(path.c_str(), &known) == 0 ? detail::info_from(known) : FileInfo();
+}
+
+SOMA_INLINE FileInfo info_of_link(const std::string& path) {
+  struct stat known {};
+  return ::lstat(path.c_str(), &known) == 0 ? detail::info_from(known) : FileInfo();
+}
+
+SOMA_INLINE FileInfo info_of(int file) {
+  struct stat known {};
+  return ::fstat(file, &known) == 0 ? detail::info_from(known) : FileInfo();
+}
+
+SOMA_INLINE bool is_regular(const std::string& path) {
+  return info_of(path).kind == FileKind::regular;
+}
+
+SOMA_INLINE bool is_folder(const std::string& path) {
+  return info_of(path).kind == FileKind::folder;
+}
+
+SOMA_INLINE bool is_mount_point([[maybe_unused]] const std::string& path) {
+#if defined(STATX_ATTR_MOUNT_ROOT)
+  struct statx found {};
+  return ::statx(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW, 0, &found) == 0 &&
+         (found.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+#else
+  return false;
+#endif
+}
+
+SOMA_INLINE bool is_terminal(int file) { return ::isatty(file) == 1; }
+
+SOMA_INLINE bool is_separator(char letter) { return letter == '/'; }
+
+SOMA_INLINE int open_to_read(const std::string& path) {
+  return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+}
+
+SOMA_INLINE int standard_input() { return STDIN_FILENO; }
+
+SOMA_INLINE int create_file(const std::string& path) {
+  int file = -1;
+  do file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  while (file < 0 && errno == EINTR);
+  return file;
+}
+
+SOMA_INLINE int open_to_append(const std::string& path, bool fresh) {
+  int flags = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK;
+  if (fresh) flags |= O_EXCL;
+  int file = -1;
+  do file = ::open(path.c_str(), flags, 0666);
+  while (file < 0 && errno == EINTR);
+  return file;
+}
+
+SOMA_INLINE bool lock_file([[maybe_unused]] int file) {
+#if SOMA_POSIX
+  int result = 0;
+  do result = ::flock(file, LOCK_EX | LOCK_NB);
+  while (result != 0 && errno == EINTR);
+  return result == 0;
+#else
+  return true;
+#endif
+}
+
+namespace detail {
+
+// The file if it could be locked; otherwise it is closed.
+inline int locked(int file) {
+  if (file < 0 || lock_file(file)) return file;
+  const int number = errno;
+  ::close(file);
+  errno = number;
+  return -1;
+}
+
+}  // namespace detail
+
+SOMA_INLINE int open_lock(const std::string& path) {
+  return detail::locked(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+}
+
+SOMA_INLINE int lock_folder(const std::string& path) {
+#if SOMA_POSIX
+  return detail::locked(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+#else
+  errno = is_folder(path) ? ENOSYS : ENOENT;
+  return -1;
+#endif
+}
+
+SOMA_INLINE bool has_no_locks(int number) {
+  return number == EOPNOTSUPP || number == ENOSYS || number == EINVAL || number == EBADF ||
+         number == ENOLCK;
+}
+
+SOMA_INLINE std::ptrdiff_t read_some(int file, void* bytes, std::size_t most) {
+  while (true) {
+    const auto count = ::read(file, bytes, most);
+    if (count >= 0 || errno != EINTR) return count;
+  }
+}
+
+SOMA_INLINE bool read_at(int file, std::uint64_t place, void* bytes, std::size_t count) {
+  return ::pread(file, bytes, count, static_cast<off_t>(place)) ==
+         static_cast<std::ptrdiff_t>(count);
+}
+
+SOMA_INLINE bool wait_for_bytes(int file, int milliseconds) {
+  pollfd waiting{.fd = file, .events = POLLIN, .revents = 0};
+  return ::poll(&waiting, 1, milliseconds) > 0;
+}
+
+SOMA_INLINE bool write_all(int file, const void* bytes, std::size_t count) {
+  const auto* at = static_cast<const char*>(bytes);
+  while (count != 0) {
+    const auto written = ::write(file, at, count);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    at += written;
+    count -= static_cast<std::size_t>(written);
+  }
+  return true;
+}
+
+SOMA_INLINE bool set_size(int file, std::uint64_t bytes) {
+  return ::ftruncate(file, static_cast<off_t>(bytes)) == 0;
+}
+
+SOMA_INLINE bool synchronise(int file) { return ::fsync(file) == 0; }
+
+SOMA_INLINE bool close_file(int file) { return ::close(file) == 0; }
+
+SOMA_INLINE void synchronise_folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  const int file = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file < 0) return;
+  static_cast<void>(::fsync(file));
+  ::close(file);
+}
+
+SOMA_INLINE bool rename_over(const std::string& from, const std::string& to) {
+  return ::rename(from.c_str(), to.c_str()) == 0;
+}
+
+SOMA_INLINE bool exchange([[maybe_unused]] const std::string& one,
+                          [[maybe_unused]] const std::string& other) {
+#if defined(RENAME_EXCHANGE)
+  return ::renameat2(AT_FDCWD, one.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE) == 0;
+#else
+  errno = ENOSYS;
+  return false;
+#endif
+}
+
+SOMA_INLINE bool remove_file(const std::string& path) { return ::unlink(path.c_str()) == 0; }
+
+SOMA_INLINE bool make_folder(const std::string& path) { return ::mkdir(path.c_str(), 0777) == 0; }
+
+SOMA_INLINE bool remove_empty_folder(const std::string& path) { return ::rmdir(path.c_str()) == 0; }
+
+#if SOMA_POSIX
+
+SOMA_INLINE const std::byte* map(int file, std::size_t bytes) {
+  void* memory = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file, 0);
+  return memory == MAP_FAILED ? nullptr : static_cast<const std::byte*>(memory);
+}
+
+SOMA_INLINE void unmap(const std::byte* memory, std::size_t bytes) noexcept {
+  ::munmap(const_cast<std::byte*>(memory), bytes);
+}
+
+#endif
+
+}  // namespace SOMA_NAMESPACE::system
+#endif
+
+#if !SOMA_POSIX
+namespace SOMA_NAMESPACE::system {
+
+namespace detail {
+
+inline constexpr std::align_val_t copy_alignment{64};
+
+}  // namespace detail
+
+SOMA_INLINE const std::byte* map(int file, std::size_t bytes) {
+  auto* memory =
+      static_cast<std::byte*>(::operator new(bytes, detail::copy_alignment, std::nothrow));
+  if (memory == nullptr) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  for (std::size_t at = 0; at < bytes;) {
+    const std::ptrdiff_t count = read_some(file, memory + at, bytes - at);
+    if (count <= 0) {
+      const int number = count < 0 ? errno : EIO;
+      unmap(memory, bytes);
+      errno = number;
+      return nullptr;
+    }
+    at += static_cast<std::size_t>(count);
+  }
+  return memory;
+}
+
+SOMA_INLINE void unmap(const std::byte* memory, std::size_t) noexcept {
+  ::operator delete(const_cast<std::byte*>(memory), detail::copy_alignment);
+}
+
+}  // namespace SOMA_NAMESPACE::system
+#endif
+// ---- soma/system/impl/files_windows.ipp
+// The functions of files.hpp: Windows. The C library's functions with wide names, and a few of the
+// system's, declared as <windows.h> does, which would bring hundreds of macros.
+
+#if SOMA_WINDOWS
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include <fcntl.h>
+#include <io.h>
+#include <share.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+struct _SECURITY_ATTRIBUTES;
+extern "C" __declspec(dllimport) void* __stdcall CreateFileW(const wchar_t*, unsigned long,
+                                                             unsigned long,
+                                                             struct _SECURITY_ATTRIBUTES*,
+                                                             unsigned long, unsigned long, void*);
+extern "C" __declspec(dllimport) int __stdcall MoveFileExW(const wchar_t*, const wchar_t*,
+                                                           unsigned long);
+extern "C" __declspec(dllimport) int __stdcall PeekNamedPipe(void*, void*, unsigned long,
+                                                             unsigned long*, unsigned long*,
+                                                             unsigned long*);
+extern "C" __declspec(dllimport) int __stdcall MultiByteToWideChar(unsigned, unsigned long,
+                                                                   const char*, int, wchar_t*, int);
+extern "C" __declspec(dllimport) unsigned long __stdcall GetLastError(void);
+
+namespace SOMA_NAMESPACE::system {
+
+namespace detail {
+
+// A path as the system takes it; empty for a text that is no UTF-8, which names no file.
+inline std::wstring wide(const std::string& path) {
+  constexpr unsigned utf8 = 65001;
+  constexpr unsigned long refuse_others = 8;  // MB_ERR_INVALID_CHARS
+  const int bytes = static_cast<int>(path.size());
+  const int size = MultiByteToWideChar(utf8, refuse_others, path.data(), bytes, nullptr, 0);
+  std::wstring text(static_cast<std::size_t>((std::max)(size, 0)), L'\0');
+  MultiByteToWideChar(utf8, refuse_others, path.data(), bytes, text.data(), size);
+  return text;
+}
+
+// The number of errno for GetLastError().
+inline int error_number() {
+  switch (GetLastError()) {
+    case 2:  // no such file
+    case 3:  // no such path
+      return ENOENT;
+    case 5:
+      return EACCES;
+    case 32:  // open elsewhere, in another way
+      return EWOULDBLOCK;
+    case 80:
+    case 183:
+      return EEXIST;
+    case 112:
+      return ENOSPC;
+    case 145:
+      return ENOTEMPTY;
+    default:
+      return EIO;
+  }
+}
+
+inline int open(const std::string& path, int flags, int sharing) {
+  int file = -1;
+  const errno_t error = ::_wsopen_s(&file, wide(path).c_str(), flags | _O_BINARY | _O_NOINHERIT,
+                                    sharing, _S_IREAD | _S_IWRITE);
+  if (error == 0) return file;
+  errno = _doserrno == 32 ? EWOULDBLOCK : error;  // 32: open elsewhere, in another way
+  return -1;
+}
+
+inline FileInfo info_from(const struct _stat64& known) {
+  FileInfo info;
+  const int kind = known.st_mode & _S_IFMT;
+  info.kind = kind == _S_IFREG   ? FileKind::regular
+              : kind == _S_IFDIR ? FileKind::folder
+              : kind == _S_IFIFO ? FileKind::pipe
+                                 : FileKind::other;
+  info.bytes = static_cast<std::uint64_t>(known.st_size);
+  info.device = static_cast<std::uint64_t>(known.st_dev);
+  info.node = static_cast<std::uint64_t>(known.st_ino);
+  info.seconds = known.st_mtime;
+  return info;
+}
+
+}  // namespace detail
+
+SOMA_INLINE FileInfo info_of(const std::string& path) {
+  struct _stat64 known {};
+  return ::_wstat64(detail::wide(path).c_str(), &known) == 0 ? detail::info_from(known)
+                                                             : FileInfo();
+}
+
+SOMA_INLINE FileInfo info_of_link(const std::string& path) { return info_of(path); }
+
+SOMA_INLINE FileInfo info_of(int file) {
+  struct _stat64 known {};
+  return ::_fstat64(file, &known) == 0 ? detail::info_from(known) : FileInfo();
+}
+
+SOMA_INLINE bool is_regular(const std::string& path) {
+  return info_of(path).kind == FileKind::regular;
+}
+
+SOMA_INLINE bool is_folder(const std::string& path) {
+  return info_of(path).kind == FileKind::folder;
+}
+
+SOMA_INLINE bool is_mount_point(const std::string&) { return false; }
+
+SOMA_INLINE bool is_terminal(int file) { return ::_isatty(file) != 0; }
+
+SOMA_INLINE bool is_separator(char letter) { return letter == '/' || letter == '\\'; }
+
+SOMA_INLINE int open_to_read(const std::string& path) {
+  return detail::open(path, _O_RDONLY, _SH_DENYNO);
+}
+
+SOMA_INLINE int standard_input() {
+  ::_setmode(0, _O_BINARY);
+  return 0;
+}
+
+SOMA_INLINE int create_file(const std::string& path) {
+  return detail::open(path, _O_WRONLY | _O_CREAT | _O_EXCL, _SH_DENYNO);
+}
+
+SOMA_INLINE int open_to_append(const std::string& path, bool fresh) {
+  return detail::open(path, _O_RDWR | _O_CREAT | _O_APPEND | (fresh ? _O_EXCL : 0), _SH_DENYWR);
+}
+
+SOMA_INLINE int open_lock(const std::string& path) {
+  return detail::open(path, _O_RDWR | _O_CREAT, _SH_DENYRW);
+}
+
+// The folder is opened for adding files, and others may do everything with it but open it so: they
+// may list, rename and delete it.
+SOMA_INLINE int lock_folder(const std::string& path) {
+  constexpr unsigned long add_files = 2, share_read_and_delete = 1 | 4, existing = 3;
+  constexpr unsigned long of_folders = 0x02000000;  // FILE_FLAG_BACKUP_SEMANTICS
+  if (!is_folder(path)) {
+    errno = ENOENT;
+    return -1;
+  }
+  void* folder = CreateFileW(detail::wide(path).c_str(), add_files, share_read_and_delete, nullptr,
+                             existing, of_folders, nullptr);
+  if (reinterpret_cast<std::intptr_t>(folder) == -1) {
+    errno = detail::error_number();
+    return -1;
+  }
+  return ::_open_osfhandle(reinterpret_cast<std::intptr_t>(folder), _O_RDONLY | _O_NOINHERIT);
+}
+
+SOMA_INLINE bool has_no_locks(int) { return false; }
+
+SOMA_INLINE bool lock_file(int) { return true; }  // open_to_append() has done so
+
+SOMA_INLINE std::ptrdiff_t read_some(int file, void* bytes, std::size_t most) {
+  constexpr std::size_t at_once = std::size_t{1} << 30;
+  return ::_read(file, bytes, static_cast<unsigned>((std::min)(most, at_once)));
+}
+
+SOMA_INLINE bool read_at(int file, std::uint64_t place, void* bytes, std::size_t count) {
+  return ::_lseeki64(file, static_cast<std::int64_t>(place), 0) >= 0 &&
+         read_some(file, bytes, count) == static_cast<std::ptrdiff_t>(count);
+}
+
+SOMA_INLINE bool wait_for_bytes(int file, int milliseconds) {
+  auto* pipe = reinterpret_cast<void*>(::_get_osfhandle(file));
+  constexpr int between_looks = 5;
+  for (int waited = 0;; waited += between_looks) {
+    unsigned long there = 0;
+    // It fails for what is no pipe, and at the end of one.
+    if (PeekNamedPipe(pipe, nullptr, 0, nullptr, &there, nullptr) == 0 || there != 0) return true;
+    if (waited >= milliseconds) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(between_looks));
+  }
+}
+
+SOMA_INLINE bool write_all(int file, const void* bytes, std::size_t count) {
+  constexpr std::size_t at_once = std::size_t{1} << 30;
+  const auto* at = static_cast<const char*>(bytes);
+  while (count != 0) {
+    const int written = ::_write(file, at, static_cast<unsigned>((std::min)(count, at_once)));
+    if (written < 0) return false;
+    at += written;
+    count -= static_cast<std::size_t>(written);
+  }
+  return true;
+}
+
+SOMA_INLINE bool set_size(int file, std::uint64_t bytes) {
+  const errno_t error = ::_chsize_s(file, static_cast<std::int64_t>(bytes));
+  if (error != 0) errno = error;
+  return error == 0;
+}
+
+SOMA_INLINE bool synchronise(int file) { return ::_commit(file) == 0; }
+
+SOMA_INLINE bool close_file(int file) { return ::_close(file) == 0; }
+
+SOMA_INLINE void synchronise_folder_of(const std::string&) {}
+
+SOMA_INLINE bool rename_over(const std::string& from, const std::string& to) {
+  constexpr unsigned long replace = 1, write_through = 8;
+  if (is_folder(from) && info_of(to).kind != FileKind::none) {
+    errno = EEXIST;
+    return false;
+  }
+  if (MoveFileExW(detail::wide(from).c_str(), detail::wide(to).c_str(), replace | write_through) !=
+      0)
+    return true;
+  errno = detail::error_number();
+  return false;
+}
+
+SOMA_INLINE bool exchange(const std::string&, const std::string&) {
+  errno = ENOSYS;
+  return false;
+}
+
+SOMA_INLINE bool remove_file(const std::string& path) {
+  return ::_wunlink(detail::wide(path).c_str()) == 0;
+}
+
+SOMA_INLINE bool make_folder(const std::string& path) {
+  return ::_wmkdir(detail::wide(path).c_str()) == 0;
+}
+
+SOMA_INLINE bool remove_empty_folder(const std::string& path) {
+  return ::_wrmdir(detail::wide(path).c_str()) == 0;
+}
+
+}  // namespace SOMA_NAMESPACE::system
+#endif
 // ---- soma/runtime/impl/cpu.ipp
 // The functions of cpu.hpp.
 
@@ -45251,12 +46384,12 @@ namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE std::string read_text(const std::string& path) {
   std::string text;
-  if (std::FILE* file = std::fopen(path.c_str(), "re")) {
-    char buffer[1024];
-    std::size_t count;
-    while ((count = std::fread(buffer, 1, sizeof buffer, file)) > 0) text.append(buffer, count);
-    std::fclose(file);
-  }
+  const int file = system::open_to_read(path);
+  if (file < 0) return text;
+  char buffer[1024];
+  for (std::ptrdiff_t count; (count = system::read_some(file, buffer, sizeof buffer)) > 0;)
+    text.append(buffer, static_cast<std::size_t>(count));
+  system::close_file(file);
   return text;
 }
 
@@ -45313,21 +46446,9 @@ namespace SOMA_NAMESPACE {
 
 SOMA_INLINE CpuShare cpu_share() {
   CpuShare share;
-  share.cores = (std::max)(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
-#if defined(__linux__)
-  // The kernel refuses a mask smaller than its own, so the mask grows until the call succeeds.
-  for (std::size_t processors = 1024; processors <= 1u << 20; processors *= 2) {
-    std::vector<unsigned long> mask(processors / (8 * sizeof(unsigned long)));
-    auto* set = reinterpret_cast<cpu_set_t*>(mask.data());
-    const std::size_t bytes = mask.size() * sizeof(unsigned long);
-    if (sched_getaffinity(0, bytes, set) == 0) {
-      share.cores = (std::max)(1, CPU_COUNT_S(bytes, set));
-      break;
-    }
-  }
+  share.cores = system::processors();
   share.quota =
       detail::control_group_quota("/sys/fs/cgroup", detail::read_text("/proc/self/cgroup"));
-#endif
   return share;
 }
 
@@ -45349,50 +46470,32 @@ SOMA_INLINE CpuCaches cpu_caches() {
   return caches;
 }
 
-}  // namespace SOMA_NAMESPACE
-
-namespace SOMA_NAMESPACE::detail {
-
-SOMA_INLINE bool ask_for_tiles() {
-#if defined(__linux__) && defined(__x86_64__) && defined(SYS_arch_prctl)
-  constexpr long request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM
-  return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
-#else
-  return false;
-#endif
-}
-
-}  // namespace SOMA_NAMESPACE::detail
-
-namespace SOMA_NAMESPACE {
-
 SOMA_INLINE CpuIdentity cpu_identity() {
   CpuIdentity identity;
-#if defined(__x86_64__) || defined(__i386__)
+#if defined(__x86_64__) || defined(__i386__) || defined(_M_X64)
   std::array<unsigned, 4> r{};
   const auto text = [](auto... words) {
     std::string bytes;
     (bytes.append(reinterpret_cast<const char*>(&words), sizeof words), ...);
     return bytes;
   };
-  if (__get_cpuid(0, &r[0], &r[1], &r[2], &r[3]) != 0) identity.vendor = text(r[1], r[3], r[2]);
-  if (__get_cpuid(1, &r[0], &r[1], &r[2], &r[3]) != 0) {
+  if (system::cpuid(0, 0, r)) identity.vendor = text(r[1], r[3], r[2]);
+  if (system::cpuid(1, 0, r)) {
     const unsigned base = (r[0] >> 8) & 15;
     identity.family = static_cast<int>(base == 15 ? base + ((r[0] >> 20) & 255) : base);
     identity.model = static_cast<int>(((r[0] >> 4) & 15) | ((r[0] >> 12) & 0xF0));
   }
-  if (__get_cpuid_count(7, 1, &r[0], &r[1], &r[2], &r[3]) != 0) {
+  if (system::cpuid(7, 1, r)) {
     identity.bf16_dot = (r[0] >> 5 & 1) != 0;
   }
-  if (__get_cpuid_count(7, 0, &r[0], &r[1], &r[2], &r[3]) != 0) {
+  if (system::cpuid(7, 0, r)) {
     constexpr unsigned amx_bf16_and_tile = 1u << 22 | 1u << 24;
     identity.bf16_dot = identity.bf16_dot && (r[2] >> 1 & 1) != 0;
     identity.bf16_tiles = identity.bf16_dot && (r[3] & amx_bf16_and_tile) == amx_bf16_and_tile &&
-                          detail::ask_for_tiles();
+                          system::ask_for_tiles();
   }
   for (unsigned leaf = 0x80000002u; leaf <= 0x80000004u; ++leaf)
-    if (__get_cpuid(leaf, &r[0], &r[1], &r[2], &r[3]) != 0)
-      identity.name += text(r[0], r[1], r[2], r[3]);
+    if (system::cpuid(leaf, 0, r)) identity.name += text(r[0], r[1], r[2], r[3]);
   identity.name.resize(std::strlen(identity.name.c_str()));
 #else
   // "CPU implementer : 0x41", "CPU part : 0xd0c" of the first processor.
@@ -45622,32 +46725,16 @@ SOMA_INLINE std::uint64_t TaskShare::fresh(int tasks) {
 
 namespace SOMA_NAMESPACE {
 
-SOMA_INLINE void Patience::relax() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  __asm__ volatile("yield");
-#endif
-}
+SOMA_INLINE void Patience::relax() { system::spin_hint(); }
 
 SOMA_INLINE void Sleeper::wake() {
   if (asleep_.load(std::memory_order_relaxed) == 0 ||
       asleep_.exchange(0, std::memory_order_relaxed) == 0)
     return;
-#if defined(SYS_futex)
-  syscall(SYS_futex, &asleep_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
-#else
-  asleep_.notify_one();
-#endif
+  system::wake(asleep_);
 }
 
-SOMA_INLINE void Sleeper::wait() {
-#if defined(SYS_futex)
-  syscall(SYS_futex, &asleep_, FUTEX_WAIT_PRIVATE, 1, nullptr, nullptr, 0);
-#else
-  asleep_.wait(1, std::memory_order_relaxed);
-#endif
-}
+SOMA_INLINE void Sleeper::wait() { system::sleep_while(asleep_, 1); }
 
 }  // namespace SOMA_NAMESPACE
 // ---- soma/runtime/impl/thread_pool.ipp
@@ -45659,6 +46746,9 @@ SOMA_INLINE ThreadPool::ThreadPool(int width) : width_(width), turn_(new Turn(pr
   if (width < 0 || width > max_width)
     fail(error_id::executor_width, "ThreadPool", "width", std::to_string(width),
          "0 (automatic) to " + std::to_string(max_width));
+  if (!system::has_threads && width > 1)
+    fail(error_id::thread_start, "ThreadPool", "width", std::to_string(width),
+         "1: this system has no threads");
   const int usable = cpu_share().usable();
   if (width_ == 0) width_ = usable;
   spin_ = width_ <= usable;
@@ -45683,7 +46773,7 @@ SOMA_INLINE void ThreadPool::run(int tasks, void (*task)(void*, int), void* arg)
   Turn& turn = turn_here();
   const Mutex::Lock lock(turn.mutex);
   start();
-  turn.caller.store(this_thread(), std::memory_order_relaxed);
+  turn.caller.store(system::this_thread(), std::memory_order_relaxed);
   // One job, but for millions of tasks.
   const std::int64_t most = std::int64_t{TaskShare::most} * width_;
   for (std::int64_t first = 0; first < tasks; first += most) {
@@ -45704,7 +46794,7 @@ SOMA_INLINE ThreadPool::Team::Team(std::size_t width) : members(width) {
 SOMA_INLINE std::uint32_t ThreadPool::process() {
   static std::atomic<std::uint32_t> forks{0};
   static const bool counted = [] {
-    const int error = pthread_atfork(nullptr, nullptr, [] { ++forks; });
+    const int error = system::after_fork([] { ++forks; });
     if (error != 0)
       fail(error_id::thread_start, "ThreadPool", "handler of forks",
            std::string("refused by the system (") + std::strerror(error) + ")", "memory for one");
@@ -45724,12 +46814,6 @@ SOMA_INLINE auto ThreadPool::turn_here() -> Turn& {
   }
   return *turn;
 }
-
-SOMA_INLINE std::uintptr_t ThreadPool::name_of(pthread_t thread) {
-  return std::bit_cast<std::uintptr_t>(thread);
-}
-
-SOMA_INLINE std::uintptr_t ThreadPool::this_thread() { return name_of(pthread_self()); }
 
 SOMA_INLINE void ThreadPool::run_job(Team& team, const Job& job) const {
   for (int member = 1; member < job.sharers; ++member) {
@@ -45777,14 +46861,14 @@ SOMA_INLINE void ThreadPool::run_share(Team& team, int owner, int (TaskShare::*t
 }
 
 SOMA_INLINE bool ThreadPool::inside_task() const {
-  const std::uintptr_t self = this_thread();
+  const std::uintptr_t self = system::this_thread();
   const Turn& turn = *turn_.load(std::memory_order_acquire);
   if (turn.process != process()) return false;
   if (turn.caller.load(std::memory_order_relaxed) == self) return true;
   const Team* team = visible_team_.load(std::memory_order_acquire);
   if (team == nullptr || process_ != process()) return false;
   for (const Team::Worker& worker : team->workers)
-    if (name_of(worker.thread) == self) return true;
+    if (worker.thread.is_this()) return true;
   return false;
 }
 
@@ -45814,7 +46898,7 @@ SOMA_INLINE void ThreadPool::start() {
   for (int number = 1; number < width_; ++number) {
     team_->workers.push_back({this, team_, number, {}});
     Team::Worker& worker = team_->workers.back();
-    const int error = pthread_create(&worker.thread, nullptr, &begin, &worker);
+    const int error = worker.thread.start(&begin, &worker);
     if (error == 0) continue;
     team_->workers.pop_back();
     const std::size_t started = team_->workers.size();
@@ -45838,7 +46922,7 @@ SOMA_INLINE void ThreadPool::stop() {
   if (team == nullptr || process_ != process()) return;
   for (Member& member : team->members) member.share.close();
   wake_sleepers(*team, width_);
-  for (const Team::Worker& worker : team->workers) pthread_join(worker.thread, nullptr);
+  for (Team::Worker& worker : team->workers) worker.thread.join();
   visible_team_.store(nullptr, std::memory_order_release);
   delete team;
 }
