@@ -44,6 +44,7 @@
 #include <soma/numeric/impl/code_span.ipp>
 #include <soma/numeric/impl/draw_sequence.ipp>
 #include <soma/numeric/impl/formats.ipp>
+#include <soma/numeric/impl/fused.ipp>
 #include <soma/numeric/impl/inspect.ipp>
 #include <soma/numeric/impl/logical_index.ipp>
 #include <soma/numeric/impl/portable_math.ipp>

@@ -68,7 +68,7 @@ struct LabelledImages {
 
 struct ImageFolderOptions {
   ImageOptions image{};
-  std::size_t max_bytes = std::size_t{1} << 32;  // limit for all images together
+  std::uint64_t max_bytes = std::uint64_t{1} << 32;  // limit for all images together
 };
 
 namespace detail {
