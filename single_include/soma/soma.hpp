@@ -161,6 +161,17 @@
 #error "Compile units that include soma without those flags; other units may keep them."
 #endif
 
+// The codes of formats, the counters of draws and the contents of files are little-endian words.
+#if defined(SOMA_TEST_BIG_ENDIAN) || \
+    (defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__)
+#error "soma needs a little-endian machine: codes, draws and files are little-endian words."
+#endif
+
+// The x87 unit computes in 80 bits and rounds when it stores.
+#if defined(__FLT_EVAL_METHOD__) && (__FLT_EVAL_METHOD__ == 2 || __FLT_EVAL_METHOD__ < 0)
+#error "soma's results are exact: on 32-bit x86 compile with -msse2 -mfpmath=sse."
+#endif
+
 #if !defined(__cplusplus) || \
     (__cplusplus < 202002L && (!defined(_MSVC_LANG) || _MSVC_LANG < 202002L))
 #error "soma needs C++20: compile with -std=c++20 or newer."
@@ -3339,7 +3350,7 @@ struct MatrixTarget {
   std::size_t row_stride = 0;  // elements
   Rounding rounding{};
   Draw draw{};
-  std::size_t draw_row_stride = 0;
+  std::uint64_t draw_row_stride = 0;
   const std::uint64_t* row_indices = nullptr;
 };
 
@@ -3350,7 +3361,7 @@ struct DropoutArgs {
   std::uint32_t threshold = 0;  // 0: no dropout
   float keep_scale = 1;         // 1 / (1 - probability), rounded to fp32
   Draw draw{};
-  std::size_t draw_row_stride = 0;
+  std::uint64_t draw_row_stride = 0;
   const std::uint64_t* row_indices = nullptr;
 };
 
@@ -7851,7 +7862,10 @@ struct BertConfig {
 
   static BertConfig base();
   static BertConfig minilm();
-  static BertConfig small();
+  static BertConfig small_model();
+#ifndef small  // <windows.h> defines it: there, only the longer name exists
+  static BertConfig small() { return small_model(); }
+#endif
   static BertConfig tiny();
 };
 
@@ -8395,10 +8409,53 @@ struct std::hash<soma::minifloat<F>> {
 // -ffp-contract: learning-rate schedules, bias corrections and initialisers must not depend on the
 // host's libm. Not for inner loops.
 //
-// Two rules ensure it. A product that is fused with a sum is written as std::fma. A product that
+// Two rules ensure it. A product that is fused with a sum is written as
+// fused_multiply_add(). A product that
 // must not be fused passes through rounded(), which a compiler cannot look into; results pass
 // through it too, because a caller may add to them. Error bounds are in units in the last place of
 // the result; the tests measure against long double.
+
+// ---- soma/numeric/fused.hpp
+// fused_multiply_add(a, b, c): a * b + c, rounded once to nearest even. std::fma promises the same,
+// but some C libraries round twice (MinGW's); where neither the CPU has an instruction nor the
+// library is known to be exact, soma computes it: float through double, double through integers.
+// detail:: has those two under names of their own, for tests.
+
+namespace SOMA_NAMESPACE {
+
+namespace detail {
+
+// True if std::fma is one instruction, or a function of glibc, which is exact and finds out if the
+// CPU has the instruction.
+#if defined(__FMA__) || defined(__aarch64__) || defined(__FP_FAST_FMA) || defined(__GLIBC__)
+inline constexpr bool std_fma_is_exact = true;
+#else
+inline constexpr bool std_fma_is_exact = false;
+#endif
+
+// Costs some 3 ns.
+float exact_fused(float a, float b, float c);
+
+// Costs some 20 ns.
+double exact_fused(double a, double b, double c);
+
+}  // namespace detail
+
+inline float fused_multiply_add(float a, float b, float c) {
+  if constexpr (detail::std_fma_is_exact)
+    return std::fma(a, b, c);
+  else
+    return detail::exact_fused(a, b, c);
+}
+
+inline double fused_multiply_add(double a, double b, double c) {
+  if constexpr (detail::std_fma_is_exact)
+    return std::fma(a, b, c);
+  else
+    return detail::exact_fused(a, b, c);
+}
+
+}  // namespace SOMA_NAMESPACE
 
 namespace SOMA_NAMESPACE {
 
@@ -8422,7 +8479,7 @@ DoublePair multiply(DoublePair a, DoublePair b);
 template <std::size_t count>
 double polynomial(const std::array<double, count>& c, double x) {
   double sum = c[count - 1];
-  for (std::size_t i = count - 1; i-- > 0;) sum = std::fma(sum, x, c[i]);
+  for (std::size_t i = count - 1; i-- > 0;) sum = fused_multiply_add(sum, x, c[i]);
   return sum;
 }
 
@@ -13956,6 +14013,146 @@ SOMA_INLINE Var Piece::run(Tape& tape, const Var& x, const data::Batch& batch) c
 }
 
 }  // namespace SOMA_NAMESPACE::nn
+// ---- soma/numeric/impl/fused.ipp
+// The functions of fused.hpp.
+
+namespace SOMA_NAMESPACE::detail {
+
+// The product is exact in double (48 bits, exponents from -298 to 255). The sum is rounded to odd:
+// where it is not exact, its last bit is 1, so that rounding it to float, which drops at least two
+// bits more, sees on which side of a tie the exact sum lies (Boldo and Melquiond, "Emulation of FMA
+// and correctly rounded sums: proved algorithms using rounding to odd", 2008).
+SOMA_INLINE float exact_fused(float a, float b, float c) {
+  const double product = static_cast<double>(a) * static_cast<double>(b);
+  const double addend = static_cast<double>(c);
+  const double sum = product + addend;
+  // The exact loss of the sum. NaN where the sum is infinite or NaN: then nothing is done.
+  const double part = sum - product;
+  const double lost = (product - (sum - part)) + (addend - part);
+  auto bits = std::bit_cast<std::int64_t>(sum);
+  if ((lost > 0 || lost < 0) && (bits & 1) == 0) bits += (lost > 0) == (sum > 0) ? 1 : -1;
+  return static_cast<float>(std::bit_cast<double>(bits));
+}
+
+// A finite number as significand * 2^exponent; the highest bit of the significand is bit 63, but
+// for zero.
+struct Significand {
+  std::uint64_t bits;
+  int exponent;
+};
+
+inline Significand significand_of(double value) {
+  const auto all = std::bit_cast<std::uint64_t>(value);
+  const auto exponent = static_cast<int>(all >> 52 & 0x7FF);
+  std::uint64_t bits = all & ((std::uint64_t{1} << 52) - 1);
+  if (exponent != 0) bits |= std::uint64_t{1} << 52;
+  if (bits == 0) return {0, 0};
+  const int zeros = std::countl_zero(bits);
+  return {bits << zeros, (exponent == 0 ? 1 : exponent) - 1075 - zeros};
+}
+
+// 128 bits, the higher 64 first.
+struct WideBits {
+  std::uint64_t high = 0, low = 0;
+};
+
+inline WideBits wide_product(std::uint64_t a, std::uint64_t b) {
+  constexpr std::uint64_t half = 0xFFFFFFFFu;
+  const std::uint64_t low = (a & half) * (b & half), first = (a >> 32) * (b & half),
+                      second = (a & half) * (b >> 32);
+  const std::uint64_t middle = (low >> 32) + (first & half) + (second & half);
+  return {(a >> 32) * (b >> 32) + (first >> 32) + (second >> 32) + (middle >> 32),
+          middle << 32 | (low & half)};
+}
+
+// Moves bits to the right; bit 0 becomes 1 if any 1 was lost.
+inline WideBits shifted_right(WideBits x, int count) {
+  if (count == 0) return x;
+  if (count >= 128) return {0, (x.high | x.low) != 0 ? std::uint64_t{1} : 0};
+  std::uint64_t lost = 0;
+  if (count >= 64) {
+    lost = x.low;
+    x = {0, x.high};
+    count -= 64;
+  }
+  if (count != 0) {
+    lost |= x.low << (64 - count);
+    x = {x.high >> count, x.high << (64 - count) | x.low >> count};
+  }
+  return {x.high, x.low | (lost != 0 ? 1 : 0)};
+}
+
+// significand * 2^exponent, rounded to double; the significand is not zero, and bit 0 stands for
+// all lower bits.
+inline double rounded_wide(WideBits x, int exponent, bool negative) {
+  const int zeros = x.high != 0 ? std::countl_zero(x.high) : 64 + std::countl_zero(x.low);
+  if (zeros >= 64)
+    x = {x.low << (zeros - 64), 0};
+  else if (zeros != 0)
+    x = {x.high << zeros | x.low >> (64 - zeros), x.low << zeros};
+  exponent -= zeros;
+  // The highest bit stands for 2^(exponent + 127). A double keeps 53 bits, or fewer below 2^-1022.
+  const int top = exponent + 127;
+  const int kept = top >= -1022 ? 53 : 53 - (-1022 - top);
+  const std::uint64_t sign = negative ? std::uint64_t{1} << 63 : 0;
+  if (kept < 0) return std::bit_cast<double>(sign);  // below half of the smallest number
+  const WideBits whole = shifted_right(x, 128 - 2 - kept);  // two bits behind the last kept one
+  std::uint64_t result = whole.low >> 2;
+  const auto behind = static_cast<unsigned>(whole.low & 3);
+  // Numbers of few bits lose bits behind those two as well: shifted_right() keeps them in bit 0.
+  if (behind > 2 || (behind == 2 && (result & 1) != 0)) ++result;
+  // A carry out of the significand adds to the exponent, up to infinity.
+  if (top >= -1022) {
+    if (top > 1023) return std::bit_cast<double>(sign | std::uint64_t{0x7FF} << 52);
+    result += static_cast<std::uint64_t>(top + 1022) << 52;
+  }
+  return std::bit_cast<double>(sign | result);
+}
+
+// The product has 128 bits. It and the addend are brought to one exponent, the larger, with three
+// bits to spare above; the smaller number's bits below the 128 collapse into one. That is exact
+// enough: they are lost only where the numbers are so far apart that no leading bits cancel.
+SOMA_INLINE double exact_fused(double a, double b, double c) {
+  if (!std::isfinite(a) || !std::isfinite(b) || !std::isfinite(c)) {
+    // The product of finite numbers is finite: where it overflows, an infinite or NaN addend wins.
+    const bool finite = std::isfinite(a) && std::isfinite(b);
+    return finite ? c : a * b + c;
+  }
+  if (a == 0 || b == 0) return a * b + c;
+  const bool negative = std::signbit(a) != std::signbit(b);
+  const Significand x = significand_of(a), y = significand_of(b), z = significand_of(c);
+  WideBits product = wide_product(x.bits, y.bits);
+  int exponent = x.exponent + y.exponent;
+  if (z.bits == 0) return rounded_wide(product, exponent, negative);
+  WideBits addend{z.bits, 0};
+  int addend_exponent = z.exponent - 64;
+  // One bit to spare for the sum. The product's lowest 22 bits are zero, and the addend's 64.
+  product = shifted_right(product, 1);
+  addend = shifted_right(addend, 1);
+  ++exponent;
+  ++addend_exponent;
+  if (exponent >= addend_exponent) {
+    addend = shifted_right(addend, exponent - addend_exponent);
+  } else {
+    product = shifted_right(product, addend_exponent - exponent);
+    exponent = addend_exponent;
+  }
+  const bool addend_negative = std::signbit(c);
+  if (negative == addend_negative) {
+    const std::uint64_t low = product.low + addend.low;
+    const std::uint64_t high = product.high + addend.high + (low < product.low ? 1 : 0);
+    return rounded_wide({high, low}, exponent, negative);
+  }
+  const bool swap = addend.high > product.high ||
+                    (addend.high == product.high && addend.low > product.low);
+  const WideBits larger = swap ? addend : product, smaller = swap ? product : addend;
+  const WideBits difference{larger.high - smaller.high - (larger.low < smaller.low ? 1 : 0),
+                            larger.low - smaller.low};
+  if (difference.high == 0 && difference.low == 0) return 0;
+  return rounded_wide(difference, exponent, swap ? addend_negative : negative);
+}
+
+}  // namespace SOMA_NAMESPACE::detail
 // ---- soma/nn/impl/init.ipp
 // The functions of init.hpp.
 
@@ -13976,7 +14173,7 @@ SOMA_INLINE Tensor uniform(Context& context, const Shape& shape, float bound, co
   const std::span<float> values = tensor.mutable_span<float>();
   fill_uniform(context, values, draw);
   const FloatEnvironment environment;
-  for (float& value : values) value = std::fma(2 * bound, value, -bound);
+  for (float& value : values) value = fused_multiply_add(2 * bound, value, -bound);
   return tensor;
 }
 
@@ -14574,7 +14771,7 @@ SOMA_INLINE BertConfig BertConfig::base() { return {}; }
 
 SOMA_INLINE BertConfig BertConfig::minilm() { return {.width = 384, .layers = 6, .inner = 1536}; }
 
-SOMA_INLINE BertConfig BertConfig::small() {
+SOMA_INLINE BertConfig BertConfig::small_model() {
   return {.width = 512, .layers = 4, .heads = 8, .inner = 2048};
 }
 
@@ -15267,8 +15464,9 @@ SOMA_INLINE DoublePair normal_pair(double high, double low) {
 SOMA_INLINE DoublePair multiply(DoublePair a, DoublePair b) {
   const double high = rounded(a.high * b.high);
   if (!std::isfinite(high)) return {high, 0};
-  const double low = std::fma(a.high, b.high, -high);
-  return normal_pair(high, std::fma(a.high, b.low, std::fma(a.low, b.high, low)));
+  const double low = fused_multiply_add(a.high, b.high, -high);
+  return normal_pair(high,
+                     fused_multiply_add(a.high, b.low, fused_multiply_add(a.low, b.high, low)));
 }
 
 SOMA_INLINE double exp_of(DoublePair x) {
@@ -15277,14 +15475,14 @@ SOMA_INLINE double exp_of(DoublePair x) {
   if (x.high < -746) return 0;
   // x = k ln 2 + r. The first difference is exact: both operands are multiples of 2^-54, and it is
   // below 1/2.
-  const double k = std::fma(x.high, 0x1.71547652b82fep+0, to_integer) - to_integer;
-  const double first = std::fma(-k, ln_2[0], x.high);
-  const DoublePair r = normal_pair(first, std::fma(-k, ln_2[1], x.low));
+  const double k = fused_multiply_add(x.high, 0x1.71547652b82fep+0, to_integer) - to_integer;
+  const double first = fused_multiply_add(-k, ln_2[0], x.high);
+  const DoublePair r = normal_pair(first, fused_multiply_add(-k, ln_2[1], x.low));
   // 1 + r.high, and the rounding error of this sum.
   const double sum = 1 + r.high, lost = (1 - sum) + r.high;
   const double square = rounded(r.high * r.high);
-  const double rest =
-      std::fma(square, polynomial(exp_series, r.high), std::fma(r.high, r.low, r.low));
+  const double rest = fused_multiply_add(square, polynomial(exp_series, r.high),
+                                         fused_multiply_add(r.high, r.low, r.low));
   const double value = sum + (lost + rest);
   // 2^k by halves: one of 2^-1075 or 2^1024 does not exist. Only the second product can round.
   const auto exponent = static_cast<int>(k), half = exponent / 2;
@@ -15310,7 +15508,8 @@ SOMA_INLINE DoublePair log_of(double x) {
   // s = (m - 1) / (m + 1): the numerator is exact, the denominator has a low part.
   const double numerator = m - 1, denominator = m + 1, low = m - (denominator - 1);
   const double s = numerator / denominator;
-  const double s_low = std::fma(-s, low, std::fma(-s, denominator, numerator)) / denominator;
+  const double s_low =
+      fused_multiply_add(-s, low, fused_multiply_add(-s, denominator, numerator)) / denominator;
   // s^3 times the series, whose first term needs its low part too.
   const DoublePair square = multiply({s, s_low}, {s, s_low});
   const double tail = rounded(square.high * polynomial(atanh_series, square.high));
@@ -15319,7 +15518,8 @@ SOMA_INLINE DoublePair log_of(double x) {
   const DoublePair ln_m = normal_pair(2 * s, third.high);
 
   const double high = rounded(k * ln_2[0]);
-  const double high_low = std::fma(k, ln_2[1], std::fma(k, ln_2[0], -high));
+  const double high_low = fused_multiply_add(
+      static_cast<double>(k), ln_2[1], fused_multiply_add(static_cast<double>(k), ln_2[0], -high));
   const DoublePair sum = normal_pair(high, ln_m.high);
   const double rest = (sum.low + ln_m.low) + (high_low + (2 * s_low + third.low));
   return normal_pair(sum.high, rest);
@@ -15331,27 +15531,29 @@ SOMA_INLINE double sine_of(double r, double low) {
       -1.0 / 39916800, 1.0 / 6227020800, -1.0 / 1307674368000, 1.0 / 355687428096000};
   const double z = rounded(r * r);
   const double cube = rounded(z * r);
-  return r + std::fma(cube, polynomial(series, z), std::fma(-0.5 * z, low, low));
+  return r +
+         fused_multiply_add(cube, polynomial(series, z), fused_multiply_add(-0.5 * z, low, low));
 }
 
 SOMA_INLINE double cosine_of(double r, double low) {
   static constexpr std::array<double, 7> series{
       1.0 / 24,        -1.0 / 720,         1.0 / 40320,         -1.0 / 3628800,
       1.0 / 479001600, -1.0 / 87178291200, 1.0 / 20922789888000};
-  const double z = rounded(r * r), z_low = std::fma(r, r, -z);
-  const double sum = std::fma(-0.5, z, 1.0), lost = std::fma(-0.5, z, 1 - sum);
-  const double correction = std::fma(r, low, 0.5 * z_low);
-  return sum + (lost + std::fma(rounded(z * z), polynomial(series, z), -correction));
+  const double z = rounded(r * r), z_low = fused_multiply_add(r, r, -z);
+  const double sum = fused_multiply_add(-0.5, z, 1.0), lost = fused_multiply_add(-0.5, z, 1 - sum);
+  const double correction = fused_multiply_add(r, low, 0.5 * z_low);
+  return sum + (lost + fused_multiply_add(rounded(z * z), polynomial(series, z), -correction));
 }
 
 SOMA_INLINE double sine_of_turned(double x, int quarters) {
   if (!(std::fabs(x) <= 0x1p20)) return std::numeric_limits<double>::quiet_NaN();
-  const double k = std::fma(x, 0x1.45f306dc9c883p-1, to_integer) - to_integer;
+  const double k = fused_multiply_add(x, 0x1.45f306dc9c883p-1, to_integer) - to_integer;
   // x - k pi / 2. The first difference is exact: both operands are multiples of 2^-53, and it is
   // below 1 (where k is 0 it is x).
-  const double first = std::fma(-k, half_pi[0], x);
+  const double first = fused_multiply_add(-k, half_pi[0], x);
   const double product = rounded(k * half_pi[1]);
-  const double product_low = std::fma(k, half_pi[2], std::fma(k, half_pi[1], -product));
+  const double product_low =
+      fused_multiply_add(k, half_pi[2], fused_multiply_add(k, half_pi[1], -product));
   const double r = first - product;
   const double low = ((first - r) - product) - product_low;
   const auto turn = (static_cast<std::int64_t>(k) + quarters) & 3;
@@ -15395,8 +15597,8 @@ SOMA_INLINE double portable_pow(double base, double exponent) {
   const detail::DoublePair logarithm = detail::log_of(base);
   const double high = rounded(logarithm.high * exponent);
   if (!(std::fabs(high) < 1000)) return high > 0 ? infinity : 0;
-  const double low = std::fma(logarithm.high, exponent, -high);
-  return detail::exp_of({high, std::fma(logarithm.low, exponent, low)});
+  const double low = fused_multiply_add(logarithm.high, exponent, -high);
+  return detail::exp_of({high, fused_multiply_add(logarithm.low, exponent, low)});
 }
 
 }  // namespace SOMA_NAMESPACE
@@ -15814,7 +16016,7 @@ SOMA_INLINE void AdamW::step(const Step& step) {
     setting.weight = drawn(options_.storage.weight_rounding);
     setting.state = drawn(options_.storage.state_rounding);
     setting.decay_factor =
-        static_cast<float>(std::fma(-rate, static_cast<double>(slot.weight_decay), 1.0));
+        static_cast<float>(fused_multiply_add(-rate, static_cast<double>(slot.weight_decay), 1.0));
     mark_live(slot, gradient);
     if (weight.elements() != 0)
       run(context_, *context_.built_in().adam_step, setting,
@@ -15996,7 +16198,7 @@ SOMA_INLINE double Schedule::operator()(std::uint64_t step, std::uint64_t reduct
   const double share = decay == Decay::linear
                            ? 1 - progress
                            : (1 + portable_cosine(progress * 3.14159265358979323846)) / 2;
-  return rounded(*rate * std::fma(1 - final_ratio, share, final_ratio));
+  return rounded(*rate * fused_multiply_add(1 - final_ratio, share, final_ratio));
 }
 
 SOMA_INLINE void Plateau::add(double value, std::uint64_t patience, double threshold) {
@@ -20808,7 +21010,7 @@ struct ChunkBuffer {
 }  // namespace
 
 // Logical index of element (row, column), as operand.hpp defines it.
-static inline std::uint64_t draw_index(const Draw& draw, std::size_t row_stride,
+static inline std::uint64_t draw_index(const Draw& draw, std::uint64_t row_stride,
                                        const std::uint64_t* row_indices, std::size_t row,
                                        std::size_t column) {
   const std::uint64_t start =
@@ -21167,8 +21369,9 @@ HWY_AFTER_NAMESPACE();
 #endif
 
 // ---- soma/simd/fused-inl.hpp
-// Computes a * b + c, rounded once, on every target. If a target has no such instruction, std::fma
-// computes it one lane at a time, exact by definition: slow, but with the same bits.
+// Computes a * b + c, rounded once, on every target. Targets without such an instruction compute it
+// in double and round to odd, as exact_fused(float) does (numeric/impl/fused.ipp has the reason): a
+// vector takes some 30 instructions.
 
 #if defined(SOMA_SIMD_FUSED_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_SIMD_FUSED_INL_HPP
@@ -21178,6 +21381,10 @@ HWY_AFTER_NAMESPACE();
 #endif
 
 #include <hwy/highway.h>
+
+#if HWY_ARCH_WASM
+#include <wasm_simd128.h>
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace SOMA_NAMESPACE {
@@ -21194,25 +21401,92 @@ inline constexpr bool has_fused_multiply_add = HWY_TARGET != HWY_SCALAR && HWY_T
 inline constexpr bool has_fused_multiply_add = false;
 #endif
 
-// x[i] = x[i] * y[i] + z[i]. It is not inlined, because each polynomial calls it many times.
-HWY_NOINLINE HWY_MAYBE_UNUSED static void fused_one_by_one(float* x, const float* y, const float* z,
-                                                           std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) x[i] = std::fma(x[i], y[i], z[i]);
+#if HWY_TARGET != HWY_SCALAR && HWY_HAVE_FLOAT64
+
+// a * b + c in double, rounded to odd.
+template <class DD, class V = hn::Vec<DD>>
+HWY_INLINE V fused_to_odd(DD d, V a, V b, V c) {
+  const hn::RebindToSigned<DD> di;
+  const V product = hn::Mul(a, b);  // exact
+  const V sum = hn::Add(product, c), part = hn::Sub(sum, product);
+  const V lost = hn::Add(hn::Sub(product, hn::Sub(sum, part)), hn::Sub(c, part));
+  const auto bits = hn::BitCast(di, sum), one = hn::Set(di, 1);
+  // Away from zero where `lost` has the sum's sign, else towards it; only where the sum is even and
+  // something is lost. (NaN is lost where the sum is infinite or NaN.)
+  const auto step = hn::Or(hn::BroadcastSignBit(hn::BitCast(di, hn::Xor(lost, sum))), one);
+  const auto even = hn::Sub(hn::And(bits, one), one);
+  const auto inexact = hn::BitCast(di, hn::VecFromMask(d, hn::Gt(hn::Abs(lost), hn::Zero(d))));
+  return hn::BitCast(d, hn::Add(bits, hn::And(step, hn::And(even, inexact))));
 }
+
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V exact_fused_lanes(DF d, V a, V b, V c) {
+  if constexpr (hn::MaxLanes(DF()) * sizeof(double) <= 16) {
+    const hn::Rebind<double, DF> dd;
+    return hn::DemoteTo(
+        d, fused_to_odd(dd, hn::PromoteTo(dd, a), hn::PromoteTo(dd, b), hn::PromoteTo(dd, c)));
+  } else {
+    const hn::Half<DF> half;
+    const hn::Repartition<double, DF> dd;
+    const auto lower = fused_to_odd(dd, hn::PromoteTo(dd, hn::LowerHalf(half, a)),
+                                    hn::PromoteTo(dd, hn::LowerHalf(half, b)),
+                                    hn::PromoteTo(dd, hn::LowerHalf(half, c)));
+    const auto upper = fused_to_odd(dd, hn::PromoteTo(dd, hn::UpperHalf(half, a)),
+                                    hn::PromoteTo(dd, hn::UpperHalf(half, b)),
+                                    hn::PromoteTo(dd, hn::UpperHalf(half, c)));
+    return hn::Combine(d, hn::DemoteTo(half, upper), hn::DemoteTo(half, lower));
+  }
+}
+
+#elif HWY_ARCH_WASM
+
+// Highway 1.0.3 has no vectors of double for WebAssembly, which has them.
+HWY_INLINE v128_t fused_to_odd(v128_t a, v128_t b, v128_t c) {
+  const v128_t product = wasm_f64x2_mul(a, b), sum = wasm_f64x2_add(product, c);
+  const v128_t part = wasm_f64x2_sub(sum, product);
+  const v128_t lost =
+      wasm_f64x2_add(wasm_f64x2_sub(product, wasm_f64x2_sub(sum, part)), wasm_f64x2_sub(c, part));
+  const v128_t one = wasm_i64x2_splat(1);
+  const v128_t step = wasm_v128_or(wasm_i64x2_shr(wasm_v128_xor(lost, sum), 63), one);
+  const v128_t even = wasm_i64x2_sub(wasm_v128_and(sum, one), one);
+  const v128_t inexact = wasm_f64x2_gt(wasm_f64x2_abs(lost), wasm_f64x2_splat(0));
+  return wasm_i64x2_add(sum, wasm_v128_and(step, wasm_v128_and(even, inexact)));
+}
+
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V exact_fused_lanes(DF d, V a, V b, V c) {
+  const auto upper = [](v128_t x) { return wasm_i64x2_shuffle(x, x, 1, 1); };
+  const auto wide = [](v128_t x) { return wasm_f64x2_promote_low_f32x4(x); };
+  const v128_t x = a.raw, y = b.raw, z = c.raw;
+  const v128_t low = wasm_f32x4_demote_f64x2_zero(fused_to_odd(wide(x), wide(y), wide(z)));
+  if constexpr (hn::MaxLanes(DF()) <= 2) return V(low);
+  const v128_t high =
+      wasm_f32x4_demote_f64x2_zero(fused_to_odd(wide(upper(x)), wide(upper(y)), wide(upper(z))));
+  return V(wasm_i64x2_shuffle(low, high, 0, 2));
+}
+
+#else
+
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V exact_fused_lanes(DF d, V a, V b, V c) {
+  constexpr std::size_t lanes = hn::MaxLanes(DF());
+  alignas(64) float x[lanes], y[lanes], z[lanes];
+  hn::Store(a, d, x);
+  hn::Store(b, d, y);
+  hn::Store(c, d, z);
+  for (std::size_t i = 0; i < lanes; ++i) x[i] = detail::exact_fused(x[i], y[i], z[i]);
+  return hn::Load(d, x);
+}
+
+#endif
 
 // a * b + c, rounded once.
 template <class DF, class V = hn::Vec<DF>>
 HWY_INLINE V fused(DF d, V a, V b, V c) {
-  if constexpr (has_fused_multiply_add) {
+  if constexpr (has_fused_multiply_add)
     return hn::MulAdd(a, b, c);
-  } else {
-    alignas(64) float x[16], y[16], z[16];
-    hn::Store(a, d, x);
-    hn::Store(b, d, y);
-    hn::Store(c, d, z);
-    fused_one_by_one(x, y, z, hn::Lanes(d));
-    return hn::Load(d, x);
-  }
+  else
+    return exact_fused_lanes(d, a, b, c);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -21327,26 +21601,26 @@ HWY_INLINE V log_one_plus_lanes(DF d, V u) {
 // exp(-|x|) and 1 / (1 + exp(-|x|)), on which all logistic functions build.
 template <class DF, class V = hn::Vec<DF>>
 struct LogisticParts {
-  V small, upper;
+  V little, upper;
   HWY_INLINE LogisticParts(DF d, V x)
-      : small(exp_lanes(d, hn::Neg(hn::Abs(x)))),
-        upper(hn::Div(hn::Set(d, 1.0f), hn::Add(hn::Set(d, 1.0f), small))) {}
+      : little(exp_lanes(d, hn::Neg(hn::Abs(x)))),
+        upper(hn::Div(hn::Set(d, 1.0f), hn::Add(hn::Set(d, 1.0f), little))) {}
 };
 
 // 1 / (1 + exp(-x)), to 2.5 ulp.
 template <class DF, class V = hn::Vec<DF>>
 HWY_INLINE V sigmoid_lanes(DF d, V x) {
   const V one = hn::Set(d, 1.0f);
-  const V small = exp_lanes(d, hn::Neg(hn::Abs(x)));
-  const V above = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), small, one);
-  return hn::Div(above, hn::Add(one, small));
+  const V little = exp_lanes(d, hn::Neg(hn::Abs(x)));
+  const V above = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), little, one);
+  return hn::Div(above, hn::Add(one, little));
 }
 
 // sigmoid(x) (1 - sigmoid(x)), to 5 ulp.
 template <class DF, class V = hn::Vec<DF>>
 HWY_INLINE V sigmoid_derivative_lanes(DF d, V x) {
   const LogisticParts<DF> parts(d, x);
-  return hn::Mul(hn::Mul(parts.upper, parts.upper), parts.small);
+  return hn::Mul(hn::Mul(parts.upper, parts.upper), parts.little);
 }
 
 // x sigmoid(x), to 3.5 ulp for x > -87. Below, where the sigmoid is subnormal, within 2^-142; -0 at
@@ -21364,7 +21638,7 @@ HWY_INLINE V silu_derivative_lanes(DF d, V x) {
   const LogisticParts<DF> parts(d, y);
   // With u = |y|, s = 1 / (1 + e), e = exp(-u): s + u s s e above zero and e s - u s s e =
   // s e (1 - u s) below.
-  const V u = hn::Abs(y), s = parts.upper, e = parts.small;
+  const V u = hn::Abs(y), s = parts.upper, e = parts.little;
   const V positive = fused(d, hn::Mul(u, e), hn::Mul(s, s), s);
   const V negative = hn::Mul(hn::Mul(s, e), fused(d, hn::Neg(u), s, hn::Set(d, 1.0f)));
   return hn::IfThenElse(hn::Lt(y, hn::Zero(d)), negative, positive);
@@ -21373,9 +21647,9 @@ HWY_INLINE V silu_derivative_lanes(DF d, V x) {
 // ln(1 + exp x) = max(x, 0) + ln(1 + exp(-|x|)), to 1.9 ulp.
 template <class DF, class V = hn::Vec<DF>>
 HWY_INLINE V softplus_lanes(DF d, V x) {
-  const V small = exp_lanes(d, hn::Neg(hn::Abs(x)));
+  const V little = exp_lanes(d, hn::Neg(hn::Abs(x)));
   const V positive = hn::IfThenElse(hn::Gt(x, hn::Zero(d)), x, hn::Zero(d));
-  return hn::Add(positive, log_one_plus_lanes(d, small));
+  return hn::Add(positive, log_one_plus_lanes(d, little));
 }
 
 // tanh, to 1.5 ulp. Near zero by x + x^3 P(x^2) (2^-28.4 up to 0.6), else 1 - 2 / (exp 2|x| + 1).
@@ -21385,10 +21659,10 @@ HWY_INLINE V tanh_lanes(DF d, V x) {
   const V u = hn::Abs(x), z = hn::Mul(x, x);
   const V p = polynomial(d, z, -5.89796621e-3f, 2.07986254e-2f, -5.37847169e-2f, 0.133319363f,
                          -0.333332986f);
-  const V near = fused(d, hn::Mul(u, z), p, u);
+  const V close_by = fused(d, hn::Mul(u, z), p, u);
   const V grown = exp_lanes(d, hn::Add(u, u));
-  const V far = hn::Sub(one, hn::Div(hn::Set(d, 2.0f), hn::Add(grown, one)));
-  const V magnitude = hn::IfThenElse(hn::Lt(u, hn::Set(d, 0.6f)), near, far);
+  const V distant = hn::Sub(one, hn::Div(hn::Set(d, 2.0f), hn::Add(grown, one)));
+  const V magnitude = hn::IfThenElse(hn::Lt(u, hn::Set(d, 0.6f)), close_by, distant);
   return hn::CopySignToAbs(magnitude, x);
 }
 
@@ -21396,7 +21670,7 @@ HWY_INLINE V tanh_lanes(DF d, V x) {
 template <class DF, class V = hn::Vec<DF>>
 HWY_INLINE V tanh_derivative_lanes(DF d, V x) {
   const LogisticParts<DF> parts(d, hn::Add(x, x));
-  return hn::Mul(hn::Mul(parts.upper, parts.upper), hn::Mul(hn::Set(d, 4.0f), parts.small));
+  return hn::Mul(hn::Mul(parts.upper, parts.upper), hn::Mul(hn::Set(d, 4.0f), parts.little));
 }
 
 // The tail of the normal distribution: Phi(-t) = decay * ratio with t = |x| (at most 15), decay =
@@ -21422,8 +21696,8 @@ struct NormalTail {
     const V p = polynomial(d, s, -1.31971959e-4f, 1.79354203e-4f, 1.56992383e-3f, -3.51255387e-3f,
                            -7.52527174e-3f, 6.04038313e-2f, -0.186523438f, 0.387136906f,
                            -0.607896566f, 0.755285144f);
-    const V near = hn::Mul(p, inverse);
-    ratio = fused(d, lost, fused(d, t, near, hn::Set(d, -0.398942280f)), near);
+    const V close_by = hn::Mul(p, inverse);
+    ratio = fused(d, lost, fused(d, t, close_by, hn::Set(d, -0.398942280f)), close_by);
   }
 };
 
@@ -21478,7 +21752,7 @@ HWY_INLINE V gelu_tanh_derivative_lanes(DF d, V x) {
   const V y = clamp_lanes(d, x, -12.0f, 12.0f);  // beyond, s (1 - s) is zero
   const LogisticParts<DF> parts(d, gelu_tanh_argument(d, y));
   const V slope = fused(d, hn::Mul(y, y), hn::Set(d, 0.214064449f), hn::Set(d, 1.59576912f));
-  const V u = hn::Mul(hn::Abs(y), slope), s = parts.upper, e = parts.small;
+  const V u = hn::Mul(hn::Abs(y), slope), s = parts.upper, e = parts.little;
   const V positive = fused(d, hn::Mul(u, e), hn::Mul(s, s), s);
   const V negative = hn::Mul(hn::Mul(s, e), fused(d, hn::Neg(u), s, hn::Set(d, 1.0f)));
   return hn::IfThenElse(hn::Lt(y, hn::Zero(d)), negative, positive);
@@ -21523,8 +21797,8 @@ HWY_INLINE void reduce_quarter_turns(DF d, V x, V& r, VI& n) {
   r = fused(d, whole, hn::Set(d, -0x1.921fb6p0f), x);
   r = fused(d, whole, hn::Set(d, 0x1.777a5cp-25f), r);
   r = fused(d, whole, hn::Set(d, 0x1.ee59dap-50f), r);
-  const auto far = hn::Gt(x, hn::Set(d, 0x1.921fb6p18f));
-  if (HWY_UNLIKELY(!hn::AllFalse(d, far))) {
+  const auto distant = hn::Gt(x, hn::Set(d, 0x1.921fb6p18f));
+  if (HWY_UNLIKELY(!hn::AllFalse(d, distant))) {
     alignas(64) float values[16], rests[16];
     alignas(64) std::int32_t quadrants[16];
     hn::Store(x, d, values);
@@ -21599,14 +21873,14 @@ HWY_INLINE V gelu_sigmoid_derivative_lanes(DF d, V x) {
 // e (e + 2) / (e^2 + 2 e + 2) below: no cancellation, and no number that is too large.
 template <class DF, class V = hn::Vec<DF>>
 struct MishParts {
-  V small, gate, below;  // e, the tanh, and 1 / (e^2 + 2 e + 2) of the negative side
+  V little, gate, below;  // e, the tanh, and 1 / (e^2 + 2 e + 2) of the negative side
   hn::Mask<DF> negative;
   HWY_INLINE MishParts(DF d, V x)
-      : small(exp_lanes(d, hn::Neg(hn::Abs(x)))), negative(hn::Lt(x, hn::Zero(d))) {
-    const V one = hn::Set(d, 1.0f), two = hn::Set(d, 2.0f), e = small;
-    const V far = hn::Mul(e, hn::Add(e, two));  // e^2 + 2 e
-    const V near = fused(d, e, two, one);       // 1 + 2 e
-    const V numerator = hn::IfThenElse(negative, far, near);
+      : little(exp_lanes(d, hn::Neg(hn::Abs(x)))), negative(hn::Lt(x, hn::Zero(d))) {
+    const V one = hn::Set(d, 1.0f), two = hn::Set(d, 2.0f), e = little;
+    const V distant = hn::Mul(e, hn::Add(e, two));  // e^2 + 2 e
+    const V close_by = fused(d, e, two, one);       // 1 + 2 e
+    const V numerator = hn::IfThenElse(negative, distant, close_by);
     const V rest = hn::IfThenElse(negative, two, hn::Mul(hn::Mul(two, e), e));
     below = hn::Div(one, hn::Add(numerator, rest));
     gate = hn::Div(numerator, hn::Add(numerator, rest));
@@ -21626,7 +21900,7 @@ template <class DF, class V = hn::Vec<DF>>
 HWY_INLINE V mish_derivative_lanes(DF d, V x) {
   const V y = clamp_lanes(d, x, -110.0f, 110.0f);  // no infinity times zero
   const MishParts<DF> parts(d, y);
-  const V one = hn::Set(d, 1.0f), e = parts.small;
+  const V one = hn::Set(d, 1.0f), e = parts.little;
   const V power = hn::IfThenElse(parts.negative, e, hn::Mul(e, e));
   const V slope = hn::Mul(hn::Mul(power, hn::Add(one, e)), hn::Mul(parts.below, parts.below));
   return fused(d, hn::Mul(hn::Set(d, 4.0f), y), slope, parts.gate);
@@ -29506,12 +29780,12 @@ class TileKernel {
     if constexpr (std::is_same_v<Path, SumPath>)
       if (steps.segments == 1 && (!path.fresh || path.addends == 0))
         return run_along<kTiles>({0, all, all}, a, b, ahead, path);
-    const NearSteps near =
+    const NearSteps close_by =
         near_steps(steps.segments == 1 ? near_tiles : near_tiles_of_segments, a.set_distance);
     std::size_t level = 0;
     for (std::size_t i = 0, first = 0; i < steps.segments; ++i, ++level) {
       const std::size_t end = first + steps.count(i, depth);
-      sum<kTiles>({first, end, all}, near, a, b, ahead);
+      sum<kTiles>({first, end, all}, close_by, a, b, ahead);
       first = end;
       // Each trailing one bit of the segment's number is a neighbour that waits.
       const auto neighbours = static_cast<std::size_t>(std::countr_one(i));
@@ -29541,7 +29815,7 @@ class TileKernel {
   // Sums that stay in the tiles. The previous sums are stored when their tiles are needed, and are
   // moved to c while the new sums are computed.
   template <int kTiles>
-  void sum(StepRange steps, const NearSteps& near, const RowTiles& a, const float* b,
+  void sum(StepRange steps, const NearSteps& close_by, const RowTiles& a, const float* b,
            const float* ahead) {
     if (steps.first == steps.end || late_tiles_ != kTiles) store_late();
     const bool late = late_tiles_ != 0;
@@ -29553,12 +29827,12 @@ class TileKernel {
     else if constexpr (splits)
       split_step_late<kTiles>(steps.first++, steps.all, a, b, ahead);
     else
-      step_late<kTiles>(steps.first++, near, steps.all, a, b);
-    add<kTiles>(steps, near, a, b, ahead);
+      step_late<kTiles>(steps.first++, close_by, steps.all, a, b);
+    add<kTiles>(steps, close_by, a, b, ahead);
     sums_.finish();
   }
   template <int kTiles>
-  HWY_NOINLINE HWY_MAYBE_UNUSED void add(const StepRange& steps, const NearSteps& near,
+  HWY_NOINLINE HWY_MAYBE_UNUSED void add(const StepRange& steps, const NearSteps& close_by,
                                          const RowTiles& a, const float* HWY_RESTRICT b,
                                          [[maybe_unused]] const float* ahead) {
     std::size_t i = steps.first;
@@ -29566,8 +29840,8 @@ class TileKernel {
       for (; i < steps.end; ++i)
         split_step<kTiles>(i, steps.all, a, b).run(Meanwhile{ahead + i * fetched_floats, sums_});
     } else {
-      for (; i < (std::min)(near.both, steps.end); ++i) step<kTiles, 2>(i, steps.all, a, b);
-      for (; i < (std::min)(near.upper, steps.end); ++i) step<kTiles, 1>(i, steps.all, a, b);
+      for (; i < (std::min)(close_by.both, steps.end); ++i) step<kTiles, 2>(i, steps.all, a, b);
+      for (; i < (std::min)(close_by.upper, steps.end); ++i) step<kTiles, 1>(i, steps.all, a, b);
       for (; i < steps.end; ++i) step<kTiles, 0>(i, steps.all, a, b);
     }
   }
@@ -29619,12 +29893,12 @@ class TileKernel {
   // Sets the first sums of tiles that still hold the previous sums. Each tile is stored just before
   // it is needed, which takes as long as a product.
   template <int kTiles>
-  void step_late(std::size_t number, const NearSteps& near, std::size_t all, const RowTiles& a,
+  void step_late(std::size_t number, const NearSteps& close_by, std::size_t all, const RowTiles& a,
                  const float* b) {
     const Exchange<kTiles> first{sums_.stored()};
-    if (number < near.both)
+    if (number < close_by.both)
       load<kTiles, 2>(number, all, a, b);
-    else if (number < near.upper)
+    else if (number < close_by.upper)
       load<kTiles, 1>(number, all, a, b);
     else
       load<kTiles, 0>(number, all, a, b);
@@ -30063,7 +30337,8 @@ static inline float cross_entropy_row(CachedRow& x, const CrossEntropyArgs& args
   const float from_mean = log_sum - differences / static_cast<float>(args.columns);
   const float unsmoothed = 1 - args.smoothing;
   // A share of zero does not multiply an infinity.
-  return std::fma(args.smoothing, from_mean, unsmoothed == 0 ? 0 : unsmoothed * from_label);
+  return fused_multiply_add(args.smoothing, from_mean,
+                            unsmoothed == 0 ? 0 : unsmoothed * from_label);
 }
 
 static inline void cross_entropy_kernel(const CrossEntropyArgs& args) noexcept {
@@ -30413,7 +30688,7 @@ bool center_is_off(Float rest, Float square) {
 // The variance from these means; NaN stays.
 template <class Float>
 Float variance_of(Float rest, Float square) {
-  return (std::max)(std::fma(-rest, rest, square), Float(0));
+  return (std::max)(fused_multiply_add(-rest, rest, square), Float(0));
 }
 
 // 1 / sqrt(variance + epsilon). A variance that is above all numbers says nothing of x: NaN instead
@@ -31386,9 +31661,11 @@ static inline T total(const SixteenLanes<T>& sums) {
 // 16 lanes pass over the chunk once for each part of the lanes: the chunk is in the first-level
 // cache, and the passes are independent, so they overlap. The square of an fp32 number is exact in
 // double (48 bits, exponents from -298 to 255), so whether product and sum are fused changes no bit
-// and every target, with or without fused multiply-add, agrees.
+// and every target, with or without fused multiply-add, agrees. Targets without vectors of double
+// add one element after the other.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void add_squares(const float* values, std::size_t count,
                                                       SixteenLanes<double>& sums) {
+#if HWY_HAVE_FLOAT64
   const hn::CappedTag<double, logical_lanes / 2> d;
   const hn::Rebind<float, decltype(d)> narrow;
   const std::size_t lanes = hn::Lanes(d);
@@ -31404,6 +31681,12 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void add_squares(const float* values, std::
     hn::Store(sum_0, d, sums.lane + part);
     hn::Store(sum_1, d, sums.lane + part + lanes);
   }
+#else
+  for (std::size_t i = 0; i < count; ++i) {
+    const double x = static_cast<double>(values[i]);
+    sums.lane[i % logical_lanes] += x * x;
+  }
+#endif
 }
 
 }  // namespace HWY_NAMESPACE
@@ -32914,7 +33197,7 @@ inline DropoutArgs dropout_args(const DropoutSetting& setting, const Sequences& 
   args.row_indices = draw_rows(sequences, rows);
   if (!sequences.defined() && rows != 0) {
     static_cast<void>(token_index(rows - 1, 0, 0));
-    args.draw_row_stride = std::size_t{1} << 40;
+    args.draw_row_stride = std::uint64_t{1} << 40;
   }
   if (columns != 0) static_cast<void>(token_index(0, 0, columns - 1));
   return args;
@@ -36095,14 +36378,14 @@ inline void set_quantize_draws(const QuantizeSetting& setting, const Sequences& 
   y.draw.index = 0;
   if (setting.parameter) {
     static_cast<void>(parameter_index(rows - 1, columns - 1));
-    y.draw_row_stride = std::size_t{1} << 32;
+    y.draw_row_stride = std::uint64_t{1} << 32;
     return;
   }
   static_cast<void>(token_index(0, 0, columns - 1));
   y.row_indices = draw_rows(sequences, rows);
   if (!sequences.defined()) {
     static_cast<void>(token_index(rows - 1, 0, 0));
-    y.draw_row_stride = std::size_t{1} << 40;
+    y.draw_row_stride = std::uint64_t{1} << 40;
   }
 }
 
@@ -38546,7 +38829,7 @@ inline void adafactor_shape(const ShapeCall& call) {
 // old + share (next - old), as lerp.
 inline float mixed(float old, double next, double share) {
   return static_cast<float>(
-      std::fma(share, next - static_cast<double>(old), static_cast<double>(old)));
+      fused_multiply_add(share, next - static_cast<double>(old), static_cast<double>(old)));
 }
 
 class AdafactorStep {
@@ -38678,8 +38961,8 @@ class AdafactorStep {
       const float* w = now.data<float>();
       for_ranges(context_, elements, 2, [&](std::size_t begin, std::size_t end) {
         for (std::size_t i = begin; i < end; ++i)
-          u_[i] = static_cast<float>(std::fma(scale, static_cast<double>(u_[i]),
-                                              rounded(decay * static_cast<double>(w[i]))));
+          u_[i] = static_cast<float>(fused_multiply_add(
+              scale, static_cast<double>(u_[i]), rounded(decay * static_cast<double>(w[i]))));
       });
     }
     const float factor = decay != 0 ? 1 : static_cast<float>(scale);
@@ -38917,8 +39200,8 @@ struct PlaneSums {
                [&](std::size_t begin, std::size_t end) {
                  for (std::size_t i = begin; i < end; ++i) {
                    const float distance = center[i] - means[i % planes.channels];
-                   rest_to[i] = std::fma(pixels, distance, rest[i]);
-                   square_to[i] = std::fma(distance, rest[i] + rest_to[i], square[i]);
+                   rest_to[i] = fused_multiply_add(pixels, distance, rest[i]);
+                   square_to[i] = fused_multiply_add(distance, rest[i] + rest_to[i], square[i]);
                  }
                });
   }
@@ -41028,7 +41311,7 @@ SOMA_INLINE Draw epoch_draw(std::uint64_t seed, std::uint64_t epoch, std::string
 }
 
 SOMA_INLINE std::vector<std::uint32_t> identity_order(std::size_t count) {
-  if (count >> 32 != 0)
+  if (std::uint64_t{count} >> 32 != 0)
     fail(error_id::index_range, "identity_order", "count", std::to_string(count), "below 2^32");
   std::vector<std::uint32_t> order(count);
   for (std::size_t i = 0; i < count; ++i) order[i] = static_cast<std::uint32_t>(i);
@@ -41123,7 +41406,7 @@ SOMA_INLINE void IndexedSource::start(std::size_t count) {
       (options_.drop_last && one_batch && !detail::batch_is_full(options_, count, rows)))
     fail(error_id::data_empty, operation_, "data", std::to_string(count) + " sequences",
          options_.drop_last ? "enough for a full batch, since drop_last is set" : "at least one");
-  if (count >> 32 != 0)
+  if (std::uint64_t{count} >> 32 != 0)
     fail(error_id::index_range, operation_, "data", std::to_string(count) + " sequences",
          "below 2^32");
   find_bounds(std::move(lengths));
@@ -42174,7 +42457,7 @@ SOMA_INLINE const Precision& validate(const Precision& precision, std::string_vi
       refuse("stored", "name", "an empty one", "the path of a layer, or a pattern");
   const Accumulation& accumulation = precision.accumulation;
   check_format("accumulation", accumulation.format);
-  constexpr std::size_t most = std::size_t{1} << 32;
+  constexpr std::uint64_t most = std::uint64_t{1} << 32;
   if (accumulation.chunk < 1 || accumulation.chunk > most)
     refuse("accumulation", "chunk", std::to_string(accumulation.chunk), "1 to 2^32");
   if (accumulation.promote > most)

@@ -6,6 +6,7 @@
 #include <soma/base/impl/fixed.ipp>
 #include <soma/base/impl/json_limits.ipp>
 #include <soma/base/impl/name_pattern.ipp>
+#include <soma/base/impl/number_text.ipp>
 #include <soma/base/impl/record.ipp>
 #include <soma/base/impl/sizes.ipp>
 #include <soma/data/impl/array_source.ipp>

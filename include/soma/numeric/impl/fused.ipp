@@ -20,7 +20,7 @@ SOMA_INLINE float exact_fused(float a, float b, float c) {
   const double product = static_cast<double>(a) * static_cast<double>(b);
   const double addend = static_cast<double>(c);
   const double sum = product + addend;
-  // What the sum lost, exactly. NaN where the sum is infinite or NaN: then nothing is done.
+  // The exact loss of the sum. NaN where the sum is infinite or NaN: then nothing is done.
   const double part = sum - product;
   const double lost = (product - (sum - part)) + (addend - part);
   auto bits = std::bit_cast<std::int64_t>(sum);
