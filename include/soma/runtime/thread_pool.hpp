@@ -39,7 +39,7 @@ class ThreadPool {
 
   // width 0: as many as the affinity mask and the control group's quota allow. Errors
   // executor.width below 0 or above max_width, executor.thread_start where there is no memory for
-  // what follows forks.
+  // what follows forks, or a width above 1 where there are no threads.
   explicit ThreadPool(int width = 0);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
