@@ -3,8 +3,8 @@
 //
 //   build/release/bin/soma_bench --benchmark_filter='fork_join|draw|answer'
 
-#include <soma/runtime/clock.hpp>
 #include <soma/soma.hpp>
+#include <soma/system/clock.hpp>
 
 #include <benchmark/benchmark.h>
 

@@ -4,8 +4,8 @@
 #include <soma/models/bert.hpp>
 #include <soma/nn.hpp>
 #include <soma/ops/profiler.hpp>
-#include <soma/runtime/usage.hpp>
 #include <soma/soma.hpp>
+#include <soma/system/process.hpp>
 #include <soma/train/trainer.hpp>
 
 #include <algorithm>

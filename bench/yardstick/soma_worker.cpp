@@ -5,8 +5,8 @@
 #include <soma/nn.hpp>
 #include <soma/ops/profiler.hpp>
 #include <soma/runtime/parallel.hpp>
-#include <soma/runtime/usage.hpp>
 #include <soma/soma.hpp>
+#include <soma/system/process.hpp>
 #include <soma/train/trainer.hpp>
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 #pragma once
 
 #include <soma/parallel.hpp>
-#include <soma/runtime/clock.hpp>
+#include <soma/system/clock.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -32,6 +32,7 @@ HOLDS = {
     "models": "BERT, Mlp, ConvNet",
     "neuroncore": "the accelerator's core",
     "nn": "modules, tasks",
+    "system": "calls of the operating system",
     "numeric": "formats, rounding, draws",
     "ops": "operators as records",
     "optim": "optimizers, schedules",

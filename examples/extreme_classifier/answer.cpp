@@ -5,8 +5,8 @@
 
 #include <soma/base/fixed.hpp>
 #include <soma/models/extreme_files.hpp>
-#include <soma/runtime/clock.hpp>
 #include <soma/sparse.hpp>
+#include <soma/system/clock.hpp>
 #include <soma/text/xmc_reader.hpp>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #include "extreme_classifier/report.hpp"
 
 #include <soma/base/fixed.hpp>
-#include <soma/runtime/usage.hpp>
+#include <soma/system/process.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -8,8 +8,8 @@
 #include <soma/data/prefetch.hpp>
 #include <soma/io/checkpoint_folder.hpp>
 #include <soma/models/extreme_files.hpp>
-#include <soma/runtime/usage.hpp>
 #include <soma/sparse.hpp>
+#include <soma/system/process.hpp>
 #include <soma/text/xmc_reader.hpp>
 #include <soma/train/trainer.hpp>
 

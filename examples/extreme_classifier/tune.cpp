@@ -3,8 +3,8 @@
 #include "extreme_classifier/options.hpp"
 
 #include <soma/base/fixed.hpp>
-#include <soma/runtime/clock.hpp>
 #include <soma/sparse.hpp>
+#include <soma/system/clock.hpp>
 
 #include <algorithm>
 #include <iostream>

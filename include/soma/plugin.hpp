@@ -7,8 +7,8 @@
 
 #include <soma/plugin.h>
 #include <soma/autograd/custom.hpp>
+#include <soma/system/library.hpp>
 
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -17,12 +17,6 @@
 #include <string_view>
 #include <utility>
 #include <vector>
-
-#include <dlfcn.h>
-#include <fcntl.h>
-#include <link.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 namespace SOMA_NAMESPACE {
 
@@ -75,15 +69,6 @@ void plugin_shape(const ShapeCall& call);
 void plugin_host(const OperatorCall& call);
 void plugin_gradient(const GradientCall& call);
 
-// The reason not to give a file to the loader; empty if there is none. The loader would wait
-// forever at a pipe, and would map parts that a file does not have: touching those parts ends the
-// program.
-std::string problem_of_file(const std::string& path);
-
-// The library's own symbol of that name; nullptr: none. dlsym() alone would also find symbols of
-// the libraries that it was linked with.
-const void* own_symbol(void* library, const char* name);
-
 // Collects the operators that a library registers, and reports the first mistake.
 struct PluginRegistrar {
   std::shared_ptr<void> library{};
@@ -110,17 +95,16 @@ std::vector<const Operator*> load_library(Context& context, std::string_view pat
   };
   if (file.find('/') == std::string::npos || file.find('\0') != std::string::npos)
     refuse(error_id::plugin_path, "a bare name", "a path with a slash, such as \"./libmine.so\"");
-  if (const std::string problem = problem_of_file(file); !problem.empty())
+  if (const std::string problem = system::problem_of_library(file); !problem.empty())
     refuse(error_id::plugin_file, problem, "a file that can be read");
-  void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
-    const char* reason = dlerror();
-    refuse(error_id::plugin_library,
-           "which the loader refuses: " + quoted(reason == nullptr ? "" : reason),
+  std::string reason;
+  void* handle = system::load_library(file, reason);
+  if (handle == nullptr)
+    refuse(error_id::plugin_library, "which the loader refuses: " + soma::quoted(reason),
            "a shared library for this machine");
-  }
-  collected.library = {handle, &dlclose};
-  const auto* info = static_cast<const soma_plugin_info*>(own_symbol(handle, "soma_plugin"));
+  collected.library = {handle, &system::unload_library};
+  const auto* info =
+      static_cast<const soma_plugin_info*>(system::own_symbol(handle, "soma_plugin"));
   if (info == nullptr)
     refuse(error_id::plugin_symbol, "without the symbol soma_plugin", "one of soma/plugin.h");
   if (info->version < SOMA_PLUGIN_OLDEST || info->version > SOMA_PLUGIN_VERSION)

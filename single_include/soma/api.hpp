@@ -25,7 +25,6 @@
 #include <limits>
 #include <new>
 #include <optional>
-#include <pthread.h>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -157,6 +156,17 @@
 #error "soma refuses the parts of -ffast-math too: -funsafe-math-optimizations,"
 #error "-fassociative-math, -freciprocal-math, -fno-signed-zeros: its results are exact."
 #error "Compile units that include soma without those flags; other units may keep them."
+#endif
+
+// The codes of formats, the counters of draws and the contents of files are little-endian words.
+#if defined(SOMA_TEST_BIG_ENDIAN) || \
+    (defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__)
+#error "soma needs a little-endian machine: codes, draws and files are little-endian words."
+#endif
+
+// The x87 unit computes in 80 bits and rounds when it stores.
+#if defined(__FLT_EVAL_METHOD__) && (__FLT_EVAL_METHOD__ == 2 || __FLT_EVAL_METHOD__ < 0)
+#error "soma's results are exact: on 32-bit x86 compile with -msse2 -mfpmath=sse."
 #endif
 
 #if !defined(__cplusplus) || \
@@ -607,10 +617,6 @@ namespace SOMA_NAMESPACE {
 // The memory of a context: the host's memory with counters. All memory except the stack comes from
 // here, so a host can limit and watch soma's use.
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
-
 namespace SOMA_NAMESPACE {
 
 // Every block is aligned to at least a cache line, which is also the widest vector.
@@ -627,7 +633,7 @@ constexpr std::size_t alignment_of(std::size_t bytes, std::size_t alignment) {
 
 // Asks for large pages, which the system grants if it has any: the CPU then translates fewer
 // addresses. A training step takes 0.96 to 1.00 of the time, and up to 0.7 percent more memory.
-void prefer_large_pages([[maybe_unused]] void* block, [[maybe_unused]] std::size_t bytes);
+void prefer_large_pages(void* block, std::size_t bytes);
 
 }  // namespace detail
 
@@ -694,11 +700,76 @@ class CountingResource {
 };
 
 }  // namespace SOMA_NAMESPACE
-// ---- soma/runtime/mutex.hpp
-// Mutex and Condition: a POSIX mutex and condition variable. Including <mutex> would cost every
-// unit that includes soma a tenth of a plain unit, and <condition_variable> more.
+// ---- soma/system/threads.hpp
+// Threads, and what they wait with. On POSIX these are its own mutexes and condition variables:
+// including <mutex> would cost every unit that includes soma a tenth of a plain unit, and
+// <condition_variable> more. On Windows they are the standard library's. Without threads (WASI)
+// nobody else can hold a mutex, and no thread starts.
+
+// ---- soma/system/which.hpp
+// The system that a unit is compiled for. Files of this folder ask the compiler; all others ask
+// these macros, and most of them need not.
+//   SOMA_LINUX     Linux
+//   SOMA_POSIX     Linux, macOS and their relatives
+//   SOMA_WINDOWS   Windows, by MinGW or another compiler
+//   SOMA_BARE      files, but no threads, locks or mappings: WASI
+
+#if defined(_WIN32)
+#define SOMA_WINDOWS 1
+#else
+#define SOMA_WINDOWS 0
+#endif
+#if defined(__wasm__)
+#define SOMA_BARE 1
+#else
+#define SOMA_BARE 0
+#endif
+#if defined(__linux__)
+#define SOMA_LINUX 1
+#else
+#define SOMA_LINUX 0
+#endif
+#if SOMA_WINDOWS || SOMA_BARE
+#define SOMA_POSIX 0
+#else
+#define SOMA_POSIX 1
+#endif
+
+#if SOMA_WINDOWS
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#elif SOMA_POSIX
+#include <pthread.h>
+#endif
 
 namespace SOMA_NAMESPACE {
+
+namespace system {
+
+inline constexpr bool has_threads = !SOMA_BARE;
+
+#if SOMA_WINDOWS
+using MutexHandle = std::mutex;
+using ConditionHandle = std::condition_variable;
+using ThreadHandle = std::thread;
+#elif SOMA_POSIX
+struct MutexHandle {
+  pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;
+};
+struct ConditionHandle {
+  pthread_cond_t own = PTHREAD_COND_INITIALIZER;
+};
+struct ThreadHandle {
+  pthread_t own{};
+};
+#else
+struct MutexHandle {};
+struct ConditionHandle {};
+struct ThreadHandle {};
+#endif
+
+}  // namespace system
 
 class Mutex {
  public:
@@ -713,16 +784,21 @@ class Mutex {
     Lock(const Lock&) = delete;
     Lock& operator=(const Lock&) = delete;
 
+    // Gives the mutex away for a while, in one and the same scope.
+    void unlock();
+    void lock();
+
    private:
     friend class Condition;
 
     Mutex& mutex_;
+    bool held_ = false;
   };
 
  private:
   friend class Condition;
 
-  pthread_mutex_t handle_ = PTHREAD_MUTEX_INITIALIZER;
+  system::MutexHandle handle_;
 };
 
 // Lets threads wait for something that changes under a mutex.
@@ -736,15 +812,56 @@ class Condition {
   // the thread sleeps, others may take it.
   template <class Holds>
   void wait(Mutex::Lock& lock, const Holds& holds) {
-    while (!holds()) pthread_cond_wait(&handle_, &lock.mutex_.handle_);
+    while (!holds()) sleep(lock);
   }
+  // Sleeps once, for about that long or until somebody wakes it.
+  void sleep_for(Mutex::Lock& lock, std::int64_t nanoseconds);
   // Wakes a thread that waits, if there is one: it looks at its condition again.
   void notify_one();
+  void notify_all();
 
  private:
-  pthread_cond_t handle_ = PTHREAD_COND_INITIALIZER;
+  void sleep(Mutex::Lock& lock);
+
+  system::ConditionHandle handle_;
 };
 
+namespace system {
+
+// A thread that runs one function. join() before the end of its life.
+class Thread {
+ public:
+  using Work = void* (*)(void*);
+  // A thread of soma's may use this much stack. musl gives 128 KiB unasked, macOS 512 KiB.
+  static constexpr std::size_t least_stack = std::size_t{1} << 20;
+
+  // Returns 0, or the number of errno if the system cannot start it.
+  int start(Work work, void* argument);
+  void join();
+  // True in the thread itself. The object must not change meanwhile.
+  bool is_this() const;
+
+ private:
+  ThreadHandle handle_;
+};
+
+// A number that no other thread has at the same time, and that is not 0.
+std::uintptr_t this_thread();
+
+// Calls the function in every child that fork() makes from now on. Returns 0, or the number of
+// errno. A system without forks never calls it.
+int after_fork(void (*in_child)());
+
+// Lets other threads run on this core.
+void yield();
+void sleep_for(std::int64_t nanoseconds);
+
+// Sleeps while the word is `value`, until wake(); returns early now and then.
+void sleep_while(std::atomic<std::uint32_t>& word, std::uint32_t value);
+// Wakes one thread that sleeps there.
+void wake(std::atomic<std::uint32_t>& word);
+
+}  // namespace system
 }  // namespace SOMA_NAMESPACE
 
 namespace SOMA_NAMESPACE {
@@ -3230,7 +3347,7 @@ struct MatrixTarget {
   std::size_t row_stride = 0;  // elements
   Rounding rounding{};
   Draw draw{};
-  std::size_t draw_row_stride = 0;
+  std::uint64_t draw_row_stride = 0;
   const std::uint64_t* row_indices = nullptr;
 };
 
@@ -3241,7 +3358,7 @@ struct DropoutArgs {
   std::uint32_t threshold = 0;  // 0: no dropout
   float keep_scale = 1;         // 1 / (1 - probability), rounded to fp32
   Draw draw{};
-  std::size_t draw_row_stride = 0;
+  std::uint64_t draw_row_stride = 0;
   const std::uint64_t* row_indices = nullptr;
 };
 
@@ -7742,7 +7859,10 @@ struct BertConfig {
 
   static BertConfig base();
   static BertConfig minilm();
-  static BertConfig small();
+  static BertConfig small_model();
+#ifndef small  // <windows.h> defines it: there, only the longer name exists
+  static BertConfig small() { return small_model(); }
+#endif
   static BertConfig tiny();
 };
 
@@ -8286,10 +8406,53 @@ struct std::hash<soma::minifloat<F>> {
 // -ffp-contract: learning-rate schedules, bias corrections and initialisers must not depend on the
 // host's libm. Not for inner loops.
 //
-// Two rules ensure it. A product that is fused with a sum is written as std::fma. A product that
+// Two rules ensure it. A product that is fused with a sum is written as
+// fused_multiply_add(). A product that
 // must not be fused passes through rounded(), which a compiler cannot look into; results pass
 // through it too, because a caller may add to them. Error bounds are in units in the last place of
 // the result; the tests measure against long double.
+
+// ---- soma/numeric/fused.hpp
+// fused_multiply_add(a, b, c): a * b + c, rounded once to nearest even. std::fma promises the same,
+// but some C libraries round twice (MinGW's); where neither the CPU has an instruction nor the
+// library is known to be exact, soma computes it: float through double, double through integers.
+// detail:: has those two under names of their own, for tests.
+
+namespace SOMA_NAMESPACE {
+
+namespace detail {
+
+// True if std::fma is one instruction, or a function of glibc, which is exact and finds out if the
+// CPU has the instruction.
+#if defined(__FMA__) || defined(__aarch64__) || defined(__FP_FAST_FMA) || defined(__GLIBC__)
+inline constexpr bool std_fma_is_exact = true;
+#else
+inline constexpr bool std_fma_is_exact = false;
+#endif
+
+// Costs some 3 ns.
+float exact_fused(float a, float b, float c);
+
+// Costs some 20 ns.
+double exact_fused(double a, double b, double c);
+
+}  // namespace detail
+
+inline float fused_multiply_add(float a, float b, float c) {
+  if constexpr (detail::std_fma_is_exact)
+    return std::fma(a, b, c);
+  else
+    return detail::exact_fused(a, b, c);
+}
+
+inline double fused_multiply_add(double a, double b, double c) {
+  if constexpr (detail::std_fma_is_exact)
+    return std::fma(a, b, c);
+  else
+    return detail::exact_fused(a, b, c);
+}
+
+}  // namespace SOMA_NAMESPACE
 
 namespace SOMA_NAMESPACE {
 
@@ -8313,7 +8476,7 @@ DoublePair multiply(DoublePair a, DoublePair b);
 template <std::size_t count>
 double polynomial(const std::array<double, count>& c, double x) {
   double sum = c[count - 1];
-  for (std::size_t i = count - 1; i-- > 0;) sum = std::fma(sum, x, c[i]);
+  for (std::size_t i = count - 1; i-- > 0;) sum = fused_multiply_add(sum, x, c[i]);
   return sum;
 }
 
@@ -8903,7 +9066,37 @@ void check_operators(const Record& record, Context& context);
 
 }  // namespace SOMA_NAMESPACE
 #ifndef SOMA_DISPATCH
+#include <cerrno>
 #include <cstdio>
+// ---- soma/system/machine.hpp
+// The machine: processors, their answers to cpuid, memory and its pages.
+
+namespace SOMA_NAMESPACE {
+
+// The memory of the machine, in bytes; 0 if the system does not report it.
+std::uint64_t physical_memory_bytes();
+
+namespace system {
+
+// Logical processors that this process may use; 1 where there are no threads.
+int processors();
+
+// The four registers that x86's cpuid gives; false if the CPU has no such leaf, or is another one.
+bool cpuid(unsigned leaf, unsigned subleaf, std::array<unsigned, 4>& registers);
+
+// Linux gives tile registers (AMX) to a process that asks for them. A thread that uses tiles has 8
+// KiB more state at each switch and interrupt, and an alternate signal stack must have room for it;
+// other threads pay nothing. False elsewhere.
+bool ask_for_tiles();
+
+// Asks for large pages for whole 2 MiB of a block, which the system grants if it has any.
+void prefer_large_pages(void* block, std::size_t bytes);
+
+// Tells the core that this thread spins.
+void spin_hint();
+
+}  // namespace system
+}  // namespace SOMA_NAMESPACE
 // ---- soma/ops/batch.hpp
 // Rules of operators that say where the rows of a batch are in their results (Operator::batch), and
 // tensors with these rows in front, for sums that follow the shards of a batch.
@@ -9169,17 +9362,120 @@ SOMA_INLINE std::size_t checked_add(std::size_t a, std::size_t b, std::string_vi
 }
 
 }  // namespace SOMA_NAMESPACE
+// ---- soma/system/impl/machine.ipp
+// The functions of machine.hpp.
+
+#if SOMA_WINDOWS
+#include <thread>
+// As <windows.h> declares it.
+extern "C" __declspec(dllimport) int __stdcall GetPhysicallyInstalledSystemMemory(
+    unsigned long long*);
+#elif SOMA_POSIX
+#include <unistd.h>
+#endif
+#if SOMA_LINUX
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#endif
+#if defined(__x86_64__) || defined(__i386__)
+#include <cpuid.h>
+#elif defined(_MSC_VER)
+#include <intrin.h>
+#endif
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE std::uint64_t physical_memory_bytes() {
+#if SOMA_WINDOWS
+  unsigned long long kibibytes = 0;
+  return GetPhysicallyInstalledSystemMemory(&kibibytes) != 0 ? kibibytes * 1024 : 0;
+#elif SOMA_POSIX
+  const long pages = ::sysconf(_SC_PHYS_PAGES), bytes = ::sysconf(_SC_PAGESIZE);
+  return pages > 0 && bytes > 0
+             ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(bytes)
+             : 0;
+#else
+  return 0;
+#endif
+}
+
+}  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE::system {
+
+SOMA_INLINE int processors() {
+#if SOMA_WINDOWS
+  return (std::max)(1, static_cast<int>(std::thread::hardware_concurrency()));
+#elif SOMA_POSIX
+#if SOMA_LINUX
+  // The kernel refuses a mask smaller than its own, so the mask grows until the call succeeds.
+  for (std::size_t most = 1024; most <= 1u << 20; most *= 2) {
+    std::vector<unsigned long> mask(most / (8 * sizeof(unsigned long)));
+    auto* set = reinterpret_cast<cpu_set_t*>(mask.data());
+    const std::size_t bytes = mask.size() * sizeof(unsigned long);
+    if (sched_getaffinity(0, bytes, set) == 0)
+      return (std::max)(1, static_cast<int>(CPU_COUNT_S(bytes, set)));
+  }
+#endif
+  return (std::max)(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
+#else
+  return 1;
+#endif
+}
+
+SOMA_INLINE bool cpuid([[maybe_unused]] unsigned leaf, [[maybe_unused]] unsigned subleaf,
+                       [[maybe_unused]] std::array<unsigned, 4>& registers) {
+#if defined(__x86_64__) || defined(__i386__)
+  return __get_cpuid_count(leaf, subleaf, &registers[0], &registers[1], &registers[2],
+                           &registers[3]) != 0;
+#elif defined(_MSC_VER) && (defined(_M_X64) || defined(_M_IX86))
+  int found[4] = {};
+  __cpuid(found, static_cast<int>(leaf & 0x80000000u));
+  if (static_cast<unsigned>(found[0]) < leaf) return false;
+  __cpuidex(found, static_cast<int>(leaf), static_cast<int>(subleaf));
+  for (std::size_t i = 0; i < registers.size(); ++i) registers[i] = static_cast<unsigned>(found[i]);
+  return true;
+#else
+  return false;
+#endif
+}
+
+SOMA_INLINE bool ask_for_tiles() {
+#if SOMA_LINUX && defined(__x86_64__) && defined(SYS_arch_prctl)
+  constexpr long request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM
+  return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+#else
+  return false;
+#endif
+}
+
+SOMA_INLINE void prefer_large_pages([[maybe_unused]] void* block,
+                                    [[maybe_unused]] std::size_t bytes) {
+#if SOMA_LINUX && defined(MADV_HUGEPAGE)
+  constexpr std::size_t large_page = std::size_t{2} << 20;
+  madvise(block, bytes / large_page * large_page, MADV_HUGEPAGE);
+#endif
+}
+
+SOMA_INLINE void spin_hint() {
+#if defined(_MSC_VER) && !defined(__clang__) && (defined(_M_X64) || defined(_M_IX86))
+  _mm_pause();
+#elif defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+}  // namespace SOMA_NAMESPACE::system
 // ---- soma/runtime/impl/memory.ipp
 // The functions of memory.hpp.
 
 namespace SOMA_NAMESPACE::detail {
 
-SOMA_INLINE void prefer_large_pages([[maybe_unused]] void* block,
-                                    [[maybe_unused]] std::size_t bytes) {
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-  if (bytes < large_page) return;
-  madvise(block, bytes / large_page * large_page, MADV_HUGEPAGE);
-#endif
+SOMA_INLINE void prefer_large_pages(void* block, std::size_t bytes) {
+  if (bytes >= large_page) system::prefer_large_pages(block, bytes);
 }
 
 }  // namespace SOMA_NAMESPACE::detail
@@ -9233,18 +9529,231 @@ SOMA_INLINE std::size_t CountingResource::aligned(std::size_t alignment) {
 }
 
 }  // namespace SOMA_NAMESPACE
-// ---- soma/runtime/impl/mutex.ipp
-// The functions of mutex.hpp.
+// ---- soma/system/impl/threads.ipp
+// The functions of threads.hpp.
+
+#if SOMA_WINDOWS
+#include <chrono>
+#include <system_error>
+#elif SOMA_POSIX
+#include <pthread.h>
+#include <sched.h>
+#include <time.h>
+#endif
+#if SOMA_LINUX
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 namespace SOMA_NAMESPACE {
 
-SOMA_INLINE Mutex::Lock::Lock(Mutex& mutex) : mutex_(mutex) { pthread_mutex_lock(&mutex_.handle_); }
+SOMA_INLINE Mutex::Lock::Lock(Mutex& mutex) : mutex_(mutex) { lock(); }
 
-SOMA_INLINE Mutex::Lock::~Lock() { pthread_mutex_unlock(&mutex_.handle_); }
+SOMA_INLINE Mutex::Lock::~Lock() {
+  if (held_) unlock();
+}
 
-SOMA_INLINE void Condition::notify_one() { pthread_cond_signal(&handle_); }
+SOMA_INLINE void Mutex::Lock::lock() {
+#if SOMA_WINDOWS
+  mutex_.handle_.lock();
+#elif SOMA_POSIX
+  pthread_mutex_lock(&mutex_.handle_.own);
+#endif
+  held_ = true;
+}
+
+SOMA_INLINE void Mutex::Lock::unlock() {
+  held_ = false;
+#if SOMA_WINDOWS
+  mutex_.handle_.unlock();
+#elif SOMA_POSIX
+  pthread_mutex_unlock(&mutex_.handle_.own);
+#endif
+}
+
+SOMA_INLINE void Condition::sleep([[maybe_unused]] Mutex::Lock& lock) {
+#if SOMA_WINDOWS
+  std::unique_lock held(lock.mutex_.handle_, std::adopt_lock);
+  handle_.wait(held);
+  held.release();
+#elif SOMA_POSIX
+  pthread_cond_wait(&handle_.own, &lock.mutex_.handle_.own);
+#endif
+}
+
+SOMA_INLINE void Condition::sleep_for([[maybe_unused]] Mutex::Lock& lock,
+                                      [[maybe_unused]] std::int64_t nanoseconds) {
+#if SOMA_WINDOWS
+  std::unique_lock held(lock.mutex_.handle_, std::adopt_lock);
+  handle_.wait_for(held, std::chrono::nanoseconds(nanoseconds));
+  held.release();
+#elif SOMA_POSIX
+  // The clock of a condition variable that is not asked for another one.
+  timespec until{};
+  clock_gettime(CLOCK_REALTIME, &until);
+  const std::int64_t sum = until.tv_nsec + nanoseconds;
+  until.tv_sec += static_cast<time_t>(sum / 1'000'000'000);
+  until.tv_nsec = static_cast<long>(sum % 1'000'000'000);
+  pthread_cond_timedwait(&handle_.own, &lock.mutex_.handle_.own, &until);
+#endif
+}
+
+SOMA_INLINE void Condition::notify_one() {
+#if SOMA_WINDOWS
+  handle_.notify_one();
+#elif SOMA_POSIX
+  pthread_cond_signal(&handle_.own);
+#endif
+}
+
+SOMA_INLINE void Condition::notify_all() {
+#if SOMA_WINDOWS
+  handle_.notify_all();
+#elif SOMA_POSIX
+  pthread_cond_broadcast(&handle_.own);
+#endif
+}
 
 }  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE::system {
+
+#if SOMA_WINDOWS
+
+SOMA_INLINE int Thread::start(Work work, void* argument) {
+#if SOMA_HAS_EXCEPTIONS
+  try {
+    handle_ = std::thread(work, argument);
+  } catch (const std::system_error& error) {
+    return error.code().default_error_condition().value();
+  }
+#else
+  handle_ = std::thread(work, argument);
+#endif
+  return 0;
+}
+
+SOMA_INLINE void Thread::join() { handle_.join(); }
+
+SOMA_INLINE bool Thread::is_this() const { return handle_.get_id() == std::this_thread::get_id(); }
+
+SOMA_INLINE std::uintptr_t this_thread() {
+  static thread_local const char place = 0;
+  return reinterpret_cast<std::uintptr_t>(&place);
+}
+
+SOMA_INLINE int after_fork(void (*)()) { return 0; }
+
+SOMA_INLINE void yield() { std::this_thread::yield(); }
+
+SOMA_INLINE void sleep_for(std::int64_t nanoseconds) {
+  std::this_thread::sleep_for(std::chrono::nanoseconds(nanoseconds));
+}
+
+#elif SOMA_POSIX
+
+SOMA_INLINE int Thread::start(Work work, void* argument) {
+  pthread_attr_t attributes;
+  if (const int error = pthread_attr_init(&attributes); error != 0) return error;
+  std::size_t stack = 0;
+  if (pthread_attr_getstacksize(&attributes, &stack) == 0 && stack < least_stack)
+    pthread_attr_setstacksize(&attributes, least_stack);
+  const int error = pthread_create(&handle_.own, &attributes, work, argument);
+  pthread_attr_destroy(&attributes);
+  return error;
+}
+
+SOMA_INLINE void Thread::join() { pthread_join(handle_.own, nullptr); }
+
+SOMA_INLINE bool Thread::is_this() const { return pthread_equal(handle_.own, pthread_self()) != 0; }
+
+SOMA_INLINE std::uintptr_t this_thread() {
+  static_assert(sizeof(pthread_t) == sizeof(std::uintptr_t));
+  return reinterpret_cast<std::uintptr_t>(reinterpret_cast<void*>(pthread_self()));
+}
+
+SOMA_INLINE int after_fork(void (*in_child)()) {
+  return pthread_atfork(nullptr, nullptr, in_child);
+}
+
+SOMA_INLINE void yield() { ::sched_yield(); }
+
+SOMA_INLINE void sleep_for(std::int64_t nanoseconds) {
+  const timespec time{static_cast<time_t>(nanoseconds / 1'000'000'000),
+                      static_cast<long>(nanoseconds % 1'000'000'000)};
+  ::nanosleep(&time, nullptr);
+}
+
+#else
+
+SOMA_INLINE int Thread::start(Work, void*) { return ENOTSUP; }
+
+SOMA_INLINE void Thread::join() {}
+
+SOMA_INLINE bool Thread::is_this() const { return false; }
+
+SOMA_INLINE std::uintptr_t this_thread() { return 1; }
+
+SOMA_INLINE int after_fork(void (*)()) { return 0; }
+
+SOMA_INLINE void yield() {}
+
+SOMA_INLINE void sleep_for(std::int64_t) {}
+
+#endif
+
+#if SOMA_LINUX
+
+SOMA_INLINE void sleep_while(std::atomic<std::uint32_t>& word, std::uint32_t value) {
+  static_assert(sizeof word == 4, "a futex is four bytes");
+  syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+}
+
+SOMA_INLINE void wake(std::atomic<std::uint32_t>& word) {
+  syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+
+#elif SOMA_BARE
+
+SOMA_INLINE void sleep_while(std::atomic<std::uint32_t>&, std::uint32_t) {}
+
+SOMA_INLINE void wake(std::atomic<std::uint32_t>&) {}
+
+#else
+
+namespace detail {
+
+// Where threads sleep: words whose addresses agree in a few bits share a place. (std::atomic's
+// wait() loses calls of notify_one() in libstdc++ 12 for Windows.)
+struct SleepingPlace {
+  Mutex mutex;
+  Condition changed;
+};
+
+inline SleepingPlace& sleeping_place(const void* word) {
+  static SleepingPlace places[16];
+  return places[reinterpret_cast<std::uintptr_t>(word) / 64 % 16];
+}
+
+}  // namespace detail
+
+SOMA_INLINE void sleep_while(std::atomic<std::uint32_t>& word, std::uint32_t value) {
+  detail::SleepingPlace& place = detail::sleeping_place(&word);
+  Mutex::Lock lock(place.mutex);
+  // Whoever changes the word takes the mutex afterwards, in wake().
+  place.changed.wait(lock, [&] { return word.load(std::memory_order_relaxed) != value; });
+}
+
+SOMA_INLINE void wake(std::atomic<std::uint32_t>& word) {
+  detail::SleepingPlace& place = detail::sleeping_place(&word);
+  const Mutex::Lock lock(place.mutex);
+  place.changed.notify_all();
+}
+
+#endif
+
+}  // namespace SOMA_NAMESPACE::system
 // ---- soma/runtime/impl/heap.ipp
 // The functions of heap.hpp.
 
@@ -13501,6 +14010,146 @@ SOMA_INLINE Var Piece::run(Tape& tape, const Var& x, const data::Batch& batch) c
 }
 
 }  // namespace SOMA_NAMESPACE::nn
+// ---- soma/numeric/impl/fused.ipp
+// The functions of fused.hpp.
+
+namespace SOMA_NAMESPACE::detail {
+
+// The product is exact in double (48 bits, exponents from -298 to 255). The sum is rounded to odd:
+// where it is not exact, its last bit is 1, so that rounding it to float, which drops at least two
+// bits more, sees on which side of a tie the exact sum lies (Boldo and Melquiond, "Emulation of FMA
+// and correctly rounded sums: proved algorithms using rounding to odd", 2008).
+SOMA_INLINE float exact_fused(float a, float b, float c) {
+  const double product = static_cast<double>(a) * static_cast<double>(b);
+  const double addend = static_cast<double>(c);
+  const double sum = product + addend;
+  // The exact loss of the sum. NaN where the sum is infinite or NaN: then nothing is done.
+  const double part = sum - product;
+  const double lost = (product - (sum - part)) + (addend - part);
+  auto bits = std::bit_cast<std::int64_t>(sum);
+  if ((lost > 0 || lost < 0) && (bits & 1) == 0) bits += (lost > 0) == (sum > 0) ? 1 : -1;
+  return static_cast<float>(std::bit_cast<double>(bits));
+}
+
+// A finite number as significand * 2^exponent; the highest bit of the significand is bit 63, but
+// for zero.
+struct Significand {
+  std::uint64_t bits;
+  int exponent;
+};
+
+inline Significand significand_of(double value) {
+  const auto all = std::bit_cast<std::uint64_t>(value);
+  const auto exponent = static_cast<int>(all >> 52 & 0x7FF);
+  std::uint64_t bits = all & ((std::uint64_t{1} << 52) - 1);
+  if (exponent != 0) bits |= std::uint64_t{1} << 52;
+  if (bits == 0) return {0, 0};
+  const int zeros = std::countl_zero(bits);
+  return {bits << zeros, (exponent == 0 ? 1 : exponent) - 1075 - zeros};
+}
+
+// 128 bits, the higher 64 first.
+struct WideBits {
+  std::uint64_t high = 0, low = 0;
+};
+
+inline WideBits wide_product(std::uint64_t a, std::uint64_t b) {
+  constexpr std::uint64_t half = 0xFFFFFFFFu;
+  const std::uint64_t low = (a & half) * (b & half), first = (a >> 32) * (b & half),
+                      second = (a & half) * (b >> 32);
+  const std::uint64_t middle = (low >> 32) + (first & half) + (second & half);
+  return {(a >> 32) * (b >> 32) + (first >> 32) + (second >> 32) + (middle >> 32),
+          middle << 32 | (low & half)};
+}
+
+// Moves bits to the right; bit 0 becomes 1 if any 1 was lost.
+inline WideBits shifted_right(WideBits x, int count) {
+  if (count == 0) return x;
+  if (count >= 128) return {0, (x.high | x.low) != 0 ? std::uint64_t{1} : 0};
+  std::uint64_t lost = 0;
+  if (count >= 64) {
+    lost = x.low;
+    x = {0, x.high};
+    count -= 64;
+  }
+  if (count != 0) {
+    lost |= x.low << (64 - count);
+    x = {x.high >> count, x.high << (64 - count) | x.low >> count};
+  }
+  return {x.high, x.low | (lost != 0 ? 1 : 0)};
+}
+
+// significand * 2^exponent, rounded to double; the significand is not zero, and bit 0 stands for
+// all lower bits.
+inline double rounded_wide(WideBits x, int exponent, bool negative) {
+  const int zeros = x.high != 0 ? std::countl_zero(x.high) : 64 + std::countl_zero(x.low);
+  if (zeros >= 64)
+    x = {x.low << (zeros - 64), 0};
+  else if (zeros != 0)
+    x = {x.high << zeros | x.low >> (64 - zeros), x.low << zeros};
+  exponent -= zeros;
+  // The highest bit stands for 2^(exponent + 127). A double keeps 53 bits, or fewer below 2^-1022.
+  const int top = exponent + 127;
+  const int kept = top >= -1022 ? 53 : 53 - (-1022 - top);
+  const std::uint64_t sign = negative ? std::uint64_t{1} << 63 : 0;
+  if (kept < 0) return std::bit_cast<double>(sign);  // below half of the smallest number
+  const WideBits whole = shifted_right(x, 128 - 2 - kept);  // two bits behind the last kept one
+  std::uint64_t result = whole.low >> 2;
+  const auto behind = static_cast<unsigned>(whole.low & 3);
+  // Numbers of few bits lose bits behind those two as well: shifted_right() keeps them in bit 0.
+  if (behind > 2 || (behind == 2 && (result & 1) != 0)) ++result;
+  // A carry out of the significand adds to the exponent, up to infinity.
+  if (top >= -1022) {
+    if (top > 1023) return std::bit_cast<double>(sign | std::uint64_t{0x7FF} << 52);
+    result += static_cast<std::uint64_t>(top + 1022) << 52;
+  }
+  return std::bit_cast<double>(sign | result);
+}
+
+// The product has 128 bits. It and the addend are brought to one exponent, the larger, with three
+// bits to spare above; the smaller number's bits below the 128 collapse into one. That is exact
+// enough: they are lost only where the numbers are so far apart that no leading bits cancel.
+SOMA_INLINE double exact_fused(double a, double b, double c) {
+  if (!std::isfinite(a) || !std::isfinite(b) || !std::isfinite(c)) {
+    // The product of finite numbers is finite: where it overflows, an infinite or NaN addend wins.
+    const bool finite = std::isfinite(a) && std::isfinite(b);
+    return finite ? c : a * b + c;
+  }
+  if (a == 0 || b == 0) return a * b + c;
+  const bool negative = std::signbit(a) != std::signbit(b);
+  const Significand x = significand_of(a), y = significand_of(b), z = significand_of(c);
+  WideBits product = wide_product(x.bits, y.bits);
+  int exponent = x.exponent + y.exponent;
+  if (z.bits == 0) return rounded_wide(product, exponent, negative);
+  WideBits addend{z.bits, 0};
+  int addend_exponent = z.exponent - 64;
+  // One bit to spare for the sum. The product's lowest 22 bits are zero, and the addend's 64.
+  product = shifted_right(product, 1);
+  addend = shifted_right(addend, 1);
+  ++exponent;
+  ++addend_exponent;
+  if (exponent >= addend_exponent) {
+    addend = shifted_right(addend, exponent - addend_exponent);
+  } else {
+    product = shifted_right(product, addend_exponent - exponent);
+    exponent = addend_exponent;
+  }
+  const bool addend_negative = std::signbit(c);
+  if (negative == addend_negative) {
+    const std::uint64_t low = product.low + addend.low;
+    const std::uint64_t high = product.high + addend.high + (low < product.low ? 1 : 0);
+    return rounded_wide({high, low}, exponent, negative);
+  }
+  const bool swap = addend.high > product.high ||
+                    (addend.high == product.high && addend.low > product.low);
+  const WideBits larger = swap ? addend : product, smaller = swap ? product : addend;
+  const WideBits difference{larger.high - smaller.high - (larger.low < smaller.low ? 1 : 0),
+                            larger.low - smaller.low};
+  if (difference.high == 0 && difference.low == 0) return 0;
+  return rounded_wide(difference, exponent, swap ? addend_negative : negative);
+}
+
+}  // namespace SOMA_NAMESPACE::detail
 // ---- soma/nn/impl/init.ipp
 // The functions of init.hpp.
 
@@ -13521,7 +14170,7 @@ SOMA_INLINE Tensor uniform(Context& context, const Shape& shape, float bound, co
   const std::span<float> values = tensor.mutable_span<float>();
   fill_uniform(context, values, draw);
   const FloatEnvironment environment;
-  for (float& value : values) value = std::fma(2 * bound, value, -bound);
+  for (float& value : values) value = fused_multiply_add(2 * bound, value, -bound);
   return tensor;
 }
 
@@ -14119,7 +14768,7 @@ SOMA_INLINE BertConfig BertConfig::base() { return {}; }
 
 SOMA_INLINE BertConfig BertConfig::minilm() { return {.width = 384, .layers = 6, .inner = 1536}; }
 
-SOMA_INLINE BertConfig BertConfig::small() {
+SOMA_INLINE BertConfig BertConfig::small_model() {
   return {.width = 512, .layers = 4, .heads = 8, .inner = 2048};
 }
 
@@ -14812,8 +15461,9 @@ SOMA_INLINE DoublePair normal_pair(double high, double low) {
 SOMA_INLINE DoublePair multiply(DoublePair a, DoublePair b) {
   const double high = rounded(a.high * b.high);
   if (!std::isfinite(high)) return {high, 0};
-  const double low = std::fma(a.high, b.high, -high);
-  return normal_pair(high, std::fma(a.high, b.low, std::fma(a.low, b.high, low)));
+  const double low = fused_multiply_add(a.high, b.high, -high);
+  return normal_pair(high,
+                     fused_multiply_add(a.high, b.low, fused_multiply_add(a.low, b.high, low)));
 }
 
 SOMA_INLINE double exp_of(DoublePair x) {
@@ -14822,14 +15472,14 @@ SOMA_INLINE double exp_of(DoublePair x) {
   if (x.high < -746) return 0;
   // x = k ln 2 + r. The first difference is exact: both operands are multiples of 2^-54, and it is
   // below 1/2.
-  const double k = std::fma(x.high, 0x1.71547652b82fep+0, to_integer) - to_integer;
-  const double first = std::fma(-k, ln_2[0], x.high);
-  const DoublePair r = normal_pair(first, std::fma(-k, ln_2[1], x.low));
+  const double k = fused_multiply_add(x.high, 0x1.71547652b82fep+0, to_integer) - to_integer;
+  const double first = fused_multiply_add(-k, ln_2[0], x.high);
+  const DoublePair r = normal_pair(first, fused_multiply_add(-k, ln_2[1], x.low));
   // 1 + r.high, and the rounding error of this sum.
   const double sum = 1 + r.high, lost = (1 - sum) + r.high;
   const double square = rounded(r.high * r.high);
-  const double rest =
-      std::fma(square, polynomial(exp_series, r.high), std::fma(r.high, r.low, r.low));
+  const double rest = fused_multiply_add(square, polynomial(exp_series, r.high),
+                                         fused_multiply_add(r.high, r.low, r.low));
   const double value = sum + (lost + rest);
   // 2^k by halves: one of 2^-1075 or 2^1024 does not exist. Only the second product can round.
   const auto exponent = static_cast<int>(k), half = exponent / 2;
@@ -14855,7 +15505,8 @@ SOMA_INLINE DoublePair log_of(double x) {
   // s = (m - 1) / (m + 1): the numerator is exact, the denominator has a low part.
   const double numerator = m - 1, denominator = m + 1, low = m - (denominator - 1);
   const double s = numerator / denominator;
-  const double s_low = std::fma(-s, low, std::fma(-s, denominator, numerator)) / denominator;
+  const double s_low =
+      fused_multiply_add(-s, low, fused_multiply_add(-s, denominator, numerator)) / denominator;
   // s^3 times the series, whose first term needs its low part too.
   const DoublePair square = multiply({s, s_low}, {s, s_low});
   const double tail = rounded(square.high * polynomial(atanh_series, square.high));
@@ -14864,7 +15515,8 @@ SOMA_INLINE DoublePair log_of(double x) {
   const DoublePair ln_m = normal_pair(2 * s, third.high);
 
   const double high = rounded(k * ln_2[0]);
-  const double high_low = std::fma(k, ln_2[1], std::fma(k, ln_2[0], -high));
+  const double high_low = fused_multiply_add(
+      static_cast<double>(k), ln_2[1], fused_multiply_add(static_cast<double>(k), ln_2[0], -high));
   const DoublePair sum = normal_pair(high, ln_m.high);
   const double rest = (sum.low + ln_m.low) + (high_low + (2 * s_low + third.low));
   return normal_pair(sum.high, rest);
@@ -14876,27 +15528,29 @@ SOMA_INLINE double sine_of(double r, double low) {
       -1.0 / 39916800, 1.0 / 6227020800, -1.0 / 1307674368000, 1.0 / 355687428096000};
   const double z = rounded(r * r);
   const double cube = rounded(z * r);
-  return r + std::fma(cube, polynomial(series, z), std::fma(-0.5 * z, low, low));
+  return r +
+         fused_multiply_add(cube, polynomial(series, z), fused_multiply_add(-0.5 * z, low, low));
 }
 
 SOMA_INLINE double cosine_of(double r, double low) {
   static constexpr std::array<double, 7> series{
       1.0 / 24,        -1.0 / 720,         1.0 / 40320,         -1.0 / 3628800,
       1.0 / 479001600, -1.0 / 87178291200, 1.0 / 20922789888000};
-  const double z = rounded(r * r), z_low = std::fma(r, r, -z);
-  const double sum = std::fma(-0.5, z, 1.0), lost = std::fma(-0.5, z, 1 - sum);
-  const double correction = std::fma(r, low, 0.5 * z_low);
-  return sum + (lost + std::fma(rounded(z * z), polynomial(series, z), -correction));
+  const double z = rounded(r * r), z_low = fused_multiply_add(r, r, -z);
+  const double sum = fused_multiply_add(-0.5, z, 1.0), lost = fused_multiply_add(-0.5, z, 1 - sum);
+  const double correction = fused_multiply_add(r, low, 0.5 * z_low);
+  return sum + (lost + fused_multiply_add(rounded(z * z), polynomial(series, z), -correction));
 }
 
 SOMA_INLINE double sine_of_turned(double x, int quarters) {
   if (!(std::fabs(x) <= 0x1p20)) return std::numeric_limits<double>::quiet_NaN();
-  const double k = std::fma(x, 0x1.45f306dc9c883p-1, to_integer) - to_integer;
+  const double k = fused_multiply_add(x, 0x1.45f306dc9c883p-1, to_integer) - to_integer;
   // x - k pi / 2. The first difference is exact: both operands are multiples of 2^-53, and it is
   // below 1 (where k is 0 it is x).
-  const double first = std::fma(-k, half_pi[0], x);
+  const double first = fused_multiply_add(-k, half_pi[0], x);
   const double product = rounded(k * half_pi[1]);
-  const double product_low = std::fma(k, half_pi[2], std::fma(k, half_pi[1], -product));
+  const double product_low =
+      fused_multiply_add(k, half_pi[2], fused_multiply_add(k, half_pi[1], -product));
   const double r = first - product;
   const double low = ((first - r) - product) - product_low;
   const auto turn = (static_cast<std::int64_t>(k) + quarters) & 3;
@@ -14940,8 +15594,8 @@ SOMA_INLINE double portable_pow(double base, double exponent) {
   const detail::DoublePair logarithm = detail::log_of(base);
   const double high = rounded(logarithm.high * exponent);
   if (!(std::fabs(high) < 1000)) return high > 0 ? infinity : 0;
-  const double low = std::fma(logarithm.high, exponent, -high);
-  return detail::exp_of({high, std::fma(logarithm.low, exponent, low)});
+  const double low = fused_multiply_add(logarithm.high, exponent, -high);
+  return detail::exp_of({high, fused_multiply_add(logarithm.low, exponent, low)});
 }
 
 }  // namespace SOMA_NAMESPACE
@@ -15359,7 +16013,7 @@ SOMA_INLINE void AdamW::step(const Step& step) {
     setting.weight = drawn(options_.storage.weight_rounding);
     setting.state = drawn(options_.storage.state_rounding);
     setting.decay_factor =
-        static_cast<float>(std::fma(-rate, static_cast<double>(slot.weight_decay), 1.0));
+        static_cast<float>(fused_multiply_add(-rate, static_cast<double>(slot.weight_decay), 1.0));
     mark_live(slot, gradient);
     if (weight.elements() != 0)
       run(context_, *context_.built_in().adam_step, setting,
@@ -15541,7 +16195,7 @@ SOMA_INLINE double Schedule::operator()(std::uint64_t step, std::uint64_t reduct
   const double share = decay == Decay::linear
                            ? 1 - progress
                            : (1 + portable_cosine(progress * 3.14159265358979323846)) / 2;
-  return rounded(*rate * std::fma(1 - final_ratio, share, final_ratio));
+  return rounded(*rate * fused_multiply_add(1 - final_ratio, share, final_ratio));
 }
 
 SOMA_INLINE void Plateau::add(double value, std::uint64_t patience, double threshold) {

@@ -15,7 +15,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -28,17 +27,12 @@
 #include <new>
 #include <optional>
 #include <ostream>
-#include <pthread.h>
-#include <sched.h>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <sys/resource.h>
 #include <system_error>
-#include <time.h>
 #include <type_traits>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -165,6 +159,17 @@
 #error "soma refuses the parts of -ffast-math too: -funsafe-math-optimizations,"
 #error "-fassociative-math, -freciprocal-math, -fno-signed-zeros: its results are exact."
 #error "Compile units that include soma without those flags; other units may keep them."
+#endif
+
+// The codes of formats, the counters of draws and the contents of files are little-endian words.
+#if defined(SOMA_TEST_BIG_ENDIAN) || \
+    (defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__)
+#error "soma needs a little-endian machine: codes, draws and files are little-endian words."
+#endif
+
+// The x87 unit computes in 80 bits and rounds when it stores.
+#if defined(__FLT_EVAL_METHOD__) && (__FLT_EVAL_METHOD__ == 2 || __FLT_EVAL_METHOD__ < 0)
+#error "soma's results are exact: on 32-bit x86 compile with -msse2 -mfpmath=sse."
 #endif
 
 #if !defined(__cplusplus) || \
@@ -615,10 +620,6 @@ namespace SOMA_NAMESPACE {
 // The memory of a context: the host's memory with counters. All memory except the stack comes from
 // here, so a host can limit and watch soma's use.
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
-
 namespace SOMA_NAMESPACE {
 
 // Every block is aligned to at least a cache line, which is also the widest vector.
@@ -635,7 +636,7 @@ constexpr std::size_t alignment_of(std::size_t bytes, std::size_t alignment) {
 
 // Asks for large pages, which the system grants if it has any: the CPU then translates fewer
 // addresses. A training step takes 0.96 to 1.00 of the time, and up to 0.7 percent more memory.
-void prefer_large_pages([[maybe_unused]] void* block, [[maybe_unused]] std::size_t bytes);
+void prefer_large_pages(void* block, std::size_t bytes);
 
 }  // namespace detail
 
@@ -702,11 +703,76 @@ class CountingResource {
 };
 
 }  // namespace SOMA_NAMESPACE
-// ---- soma/runtime/mutex.hpp
-// Mutex and Condition: a POSIX mutex and condition variable. Including <mutex> would cost every
-// unit that includes soma a tenth of a plain unit, and <condition_variable> more.
+// ---- soma/system/threads.hpp
+// Threads, and what they wait with. On POSIX these are its own mutexes and condition variables:
+// including <mutex> would cost every unit that includes soma a tenth of a plain unit, and
+// <condition_variable> more. On Windows they are the standard library's. Without threads (WASI)
+// nobody else can hold a mutex, and no thread starts.
+
+// ---- soma/system/which.hpp
+// The system that a unit is compiled for. Files of this folder ask the compiler; all others ask
+// these macros, and most of them need not.
+//   SOMA_LINUX     Linux
+//   SOMA_POSIX     Linux, macOS and their relatives
+//   SOMA_WINDOWS   Windows, by MinGW or another compiler
+//   SOMA_BARE      files, but no threads, locks or mappings: WASI
+
+#if defined(_WIN32)
+#define SOMA_WINDOWS 1
+#else
+#define SOMA_WINDOWS 0
+#endif
+#if defined(__wasm__)
+#define SOMA_BARE 1
+#else
+#define SOMA_BARE 0
+#endif
+#if defined(__linux__)
+#define SOMA_LINUX 1
+#else
+#define SOMA_LINUX 0
+#endif
+#if SOMA_WINDOWS || SOMA_BARE
+#define SOMA_POSIX 0
+#else
+#define SOMA_POSIX 1
+#endif
+
+#if SOMA_WINDOWS
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#elif SOMA_POSIX
+#include <pthread.h>
+#endif
 
 namespace SOMA_NAMESPACE {
+
+namespace system {
+
+inline constexpr bool has_threads = !SOMA_BARE;
+
+#if SOMA_WINDOWS
+using MutexHandle = std::mutex;
+using ConditionHandle = std::condition_variable;
+using ThreadHandle = std::thread;
+#elif SOMA_POSIX
+struct MutexHandle {
+  pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;
+};
+struct ConditionHandle {
+  pthread_cond_t own = PTHREAD_COND_INITIALIZER;
+};
+struct ThreadHandle {
+  pthread_t own{};
+};
+#else
+struct MutexHandle {};
+struct ConditionHandle {};
+struct ThreadHandle {};
+#endif
+
+}  // namespace system
 
 class Mutex {
  public:
@@ -721,16 +787,21 @@ class Mutex {
     Lock(const Lock&) = delete;
     Lock& operator=(const Lock&) = delete;
 
+    // Gives the mutex away for a while, in one and the same scope.
+    void unlock();
+    void lock();
+
    private:
     friend class Condition;
 
     Mutex& mutex_;
+    bool held_ = false;
   };
 
  private:
   friend class Condition;
 
-  pthread_mutex_t handle_ = PTHREAD_MUTEX_INITIALIZER;
+  system::MutexHandle handle_;
 };
 
 // Lets threads wait for something that changes under a mutex.
@@ -744,15 +815,56 @@ class Condition {
   // the thread sleeps, others may take it.
   template <class Holds>
   void wait(Mutex::Lock& lock, const Holds& holds) {
-    while (!holds()) pthread_cond_wait(&handle_, &lock.mutex_.handle_);
+    while (!holds()) sleep(lock);
   }
+  // Sleeps once, for about that long or until somebody wakes it.
+  void sleep_for(Mutex::Lock& lock, std::int64_t nanoseconds);
   // Wakes a thread that waits, if there is one: it looks at its condition again.
   void notify_one();
+  void notify_all();
 
  private:
-  pthread_cond_t handle_ = PTHREAD_COND_INITIALIZER;
+  void sleep(Mutex::Lock& lock);
+
+  system::ConditionHandle handle_;
 };
 
+namespace system {
+
+// A thread that runs one function. join() before the end of its life.
+class Thread {
+ public:
+  using Work = void* (*)(void*);
+  // A thread of soma's may use this much stack. musl gives 128 KiB unasked, macOS 512 KiB.
+  static constexpr std::size_t least_stack = std::size_t{1} << 20;
+
+  // Returns 0, or the number of errno if the system cannot start it.
+  int start(Work work, void* argument);
+  void join();
+  // True in the thread itself. The object must not change meanwhile.
+  bool is_this() const;
+
+ private:
+  ThreadHandle handle_;
+};
+
+// A number that no other thread has at the same time, and that is not 0.
+std::uintptr_t this_thread();
+
+// Calls the function in every child that fork() makes from now on. Returns 0, or the number of
+// errno. A system without forks never calls it.
+int after_fork(void (*in_child)());
+
+// Lets other threads run on this core.
+void yield();
+void sleep_for(std::int64_t nanoseconds);
+
+// Sleeps while the word is `value`, until wake(); returns early now and then.
+void sleep_while(std::atomic<std::uint32_t>& word, std::uint32_t value);
+// Wakes one thread that sleeps there.
+void wake(std::atomic<std::uint32_t>& word);
+
+}  // namespace system
 }  // namespace SOMA_NAMESPACE
 
 namespace SOMA_NAMESPACE {
@@ -3238,7 +3350,7 @@ struct MatrixTarget {
   std::size_t row_stride = 0;  // elements
   Rounding rounding{};
   Draw draw{};
-  std::size_t draw_row_stride = 0;
+  std::uint64_t draw_row_stride = 0;
   const std::uint64_t* row_indices = nullptr;
 };
 
@@ -3249,7 +3361,7 @@ struct DropoutArgs {
   std::uint32_t threshold = 0;  // 0: no dropout
   float keep_scale = 1;         // 1 / (1 - probability), rounded to fp32
   Draw draw{};
-  std::size_t draw_row_stride = 0;
+  std::uint64_t draw_row_stride = 0;
   const std::uint64_t* row_indices = nullptr;
 };
 
@@ -7750,7 +7862,10 @@ struct BertConfig {
 
   static BertConfig base();
   static BertConfig minilm();
-  static BertConfig small();
+  static BertConfig small_model();
+#ifndef small  // <windows.h> defines it: there, only the longer name exists
+  static BertConfig small() { return small_model(); }
+#endif
   static BertConfig tiny();
 };
 
@@ -8294,10 +8409,53 @@ struct std::hash<soma::minifloat<F>> {
 // -ffp-contract: learning-rate schedules, bias corrections and initialisers must not depend on the
 // host's libm. Not for inner loops.
 //
-// Two rules ensure it. A product that is fused with a sum is written as std::fma. A product that
+// Two rules ensure it. A product that is fused with a sum is written as
+// fused_multiply_add(). A product that
 // must not be fused passes through rounded(), which a compiler cannot look into; results pass
 // through it too, because a caller may add to them. Error bounds are in units in the last place of
 // the result; the tests measure against long double.
+
+// ---- soma/numeric/fused.hpp
+// fused_multiply_add(a, b, c): a * b + c, rounded once to nearest even. std::fma promises the same,
+// but some C libraries round twice (MinGW's); where neither the CPU has an instruction nor the
+// library is known to be exact, soma computes it: float through double, double through integers.
+// detail:: has those two under names of their own, for tests.
+
+namespace SOMA_NAMESPACE {
+
+namespace detail {
+
+// True if std::fma is one instruction, or a function of glibc, which is exact and finds out if the
+// CPU has the instruction.
+#if defined(__FMA__) || defined(__aarch64__) || defined(__FP_FAST_FMA) || defined(__GLIBC__)
+inline constexpr bool std_fma_is_exact = true;
+#else
+inline constexpr bool std_fma_is_exact = false;
+#endif
+
+// Costs some 3 ns.
+float exact_fused(float a, float b, float c);
+
+// Costs some 20 ns.
+double exact_fused(double a, double b, double c);
+
+}  // namespace detail
+
+inline float fused_multiply_add(float a, float b, float c) {
+  if constexpr (detail::std_fma_is_exact)
+    return std::fma(a, b, c);
+  else
+    return detail::exact_fused(a, b, c);
+}
+
+inline double fused_multiply_add(double a, double b, double c) {
+  if constexpr (detail::std_fma_is_exact)
+    return std::fma(a, b, c);
+  else
+    return detail::exact_fused(a, b, c);
+}
+
+}  // namespace SOMA_NAMESPACE
 
 namespace SOMA_NAMESPACE {
 
@@ -8321,7 +8479,7 @@ DoublePair multiply(DoublePair a, DoublePair b);
 template <std::size_t count>
 double polynomial(const std::array<double, count>& c, double x) {
   double sum = c[count - 1];
-  for (std::size_t i = count - 1; i-- > 0;) sum = std::fma(sum, x, c[i]);
+  for (std::size_t i = count - 1; i-- > 0;) sum = fused_multiply_add(sum, x, c[i]);
   return sum;
 }
 
@@ -8911,7 +9069,37 @@ void check_operators(const Record& record, Context& context);
 
 }  // namespace SOMA_NAMESPACE
 #ifndef SOMA_DISPATCH
+#include <cerrno>
 #include <cstdio>
+// ---- soma/system/machine.hpp
+// The machine: processors, their answers to cpuid, memory and its pages.
+
+namespace SOMA_NAMESPACE {
+
+// The memory of the machine, in bytes; 0 if the system does not report it.
+std::uint64_t physical_memory_bytes();
+
+namespace system {
+
+// Logical processors that this process may use; 1 where there are no threads.
+int processors();
+
+// The four registers that x86's cpuid gives; false if the CPU has no such leaf, or is another one.
+bool cpuid(unsigned leaf, unsigned subleaf, std::array<unsigned, 4>& registers);
+
+// Linux gives tile registers (AMX) to a process that asks for them. A thread that uses tiles has 8
+// KiB more state at each switch and interrupt, and an alternate signal stack must have room for it;
+// other threads pay nothing. False elsewhere.
+bool ask_for_tiles();
+
+// Asks for large pages for whole 2 MiB of a block, which the system grants if it has any.
+void prefer_large_pages(void* block, std::size_t bytes);
+
+// Tells the core that this thread spins.
+void spin_hint();
+
+}  // namespace system
+}  // namespace SOMA_NAMESPACE
 // ---- soma/ops/batch.hpp
 // Rules of operators that say where the rows of a batch are in their results (Operator::batch), and
 // tensors with these rows in front, for sums that follow the shards of a batch.
@@ -9177,17 +9365,120 @@ SOMA_INLINE std::size_t checked_add(std::size_t a, std::size_t b, std::string_vi
 }
 
 }  // namespace SOMA_NAMESPACE
+// ---- soma/system/impl/machine.ipp
+// The functions of machine.hpp.
+
+#if SOMA_WINDOWS
+#include <thread>
+// As <windows.h> declares it.
+extern "C" __declspec(dllimport) int __stdcall GetPhysicallyInstalledSystemMemory(
+    unsigned long long*);
+#elif SOMA_POSIX
+#include <unistd.h>
+#endif
+#if SOMA_LINUX
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#endif
+#if defined(__x86_64__) || defined(__i386__)
+#include <cpuid.h>
+#elif defined(_MSC_VER)
+#include <intrin.h>
+#endif
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE std::uint64_t physical_memory_bytes() {
+#if SOMA_WINDOWS
+  unsigned long long kibibytes = 0;
+  return GetPhysicallyInstalledSystemMemory(&kibibytes) != 0 ? kibibytes * 1024 : 0;
+#elif SOMA_POSIX
+  const long pages = ::sysconf(_SC_PHYS_PAGES), bytes = ::sysconf(_SC_PAGESIZE);
+  return pages > 0 && bytes > 0
+             ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(bytes)
+             : 0;
+#else
+  return 0;
+#endif
+}
+
+}  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE::system {
+
+SOMA_INLINE int processors() {
+#if SOMA_WINDOWS
+  return (std::max)(1, static_cast<int>(std::thread::hardware_concurrency()));
+#elif SOMA_POSIX
+#if SOMA_LINUX
+  // The kernel refuses a mask smaller than its own, so the mask grows until the call succeeds.
+  for (std::size_t most = 1024; most <= 1u << 20; most *= 2) {
+    std::vector<unsigned long> mask(most / (8 * sizeof(unsigned long)));
+    auto* set = reinterpret_cast<cpu_set_t*>(mask.data());
+    const std::size_t bytes = mask.size() * sizeof(unsigned long);
+    if (sched_getaffinity(0, bytes, set) == 0)
+      return (std::max)(1, static_cast<int>(CPU_COUNT_S(bytes, set)));
+  }
+#endif
+  return (std::max)(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
+#else
+  return 1;
+#endif
+}
+
+SOMA_INLINE bool cpuid([[maybe_unused]] unsigned leaf, [[maybe_unused]] unsigned subleaf,
+                       [[maybe_unused]] std::array<unsigned, 4>& registers) {
+#if defined(__x86_64__) || defined(__i386__)
+  return __get_cpuid_count(leaf, subleaf, &registers[0], &registers[1], &registers[2],
+                           &registers[3]) != 0;
+#elif defined(_MSC_VER) && (defined(_M_X64) || defined(_M_IX86))
+  int found[4] = {};
+  __cpuid(found, static_cast<int>(leaf & 0x80000000u));
+  if (static_cast<unsigned>(found[0]) < leaf) return false;
+  __cpuidex(found, static_cast<int>(leaf), static_cast<int>(subleaf));
+  for (std::size_t i = 0; i < registers.size(); ++i) registers[i] = static_cast<unsigned>(found[i]);
+  return true;
+#else
+  return false;
+#endif
+}
+
+SOMA_INLINE bool ask_for_tiles() {
+#if SOMA_LINUX && defined(__x86_64__) && defined(SYS_arch_prctl)
+  constexpr long request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM
+  return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+#else
+  return false;
+#endif
+}
+
+SOMA_INLINE void prefer_large_pages([[maybe_unused]] void* block,
+                                    [[maybe_unused]] std::size_t bytes) {
+#if SOMA_LINUX && defined(MADV_HUGEPAGE)
+  constexpr std::size_t large_page = std::size_t{2} << 20;
+  madvise(block, bytes / large_page * large_page, MADV_HUGEPAGE);
+#endif
+}
+
+SOMA_INLINE void spin_hint() {
+#if defined(_MSC_VER) && !defined(__clang__) && (defined(_M_X64) || defined(_M_IX86))
+  _mm_pause();
+#elif defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+}  // namespace SOMA_NAMESPACE::system
 // ---- soma/runtime/impl/memory.ipp
 // The functions of memory.hpp.
 
 namespace SOMA_NAMESPACE::detail {
 
-SOMA_INLINE void prefer_large_pages([[maybe_unused]] void* block,
-                                    [[maybe_unused]] std::size_t bytes) {
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-  if (bytes < large_page) return;
-  madvise(block, bytes / large_page * large_page, MADV_HUGEPAGE);
-#endif
+SOMA_INLINE void prefer_large_pages(void* block, std::size_t bytes) {
+  if (bytes >= large_page) system::prefer_large_pages(block, bytes);
 }
 
 }  // namespace SOMA_NAMESPACE::detail
@@ -9241,18 +9532,231 @@ SOMA_INLINE std::size_t CountingResource::aligned(std::size_t alignment) {
 }
 
 }  // namespace SOMA_NAMESPACE
-// ---- soma/runtime/impl/mutex.ipp
-// The functions of mutex.hpp.
+// ---- soma/system/impl/threads.ipp
+// The functions of threads.hpp.
+
+#if SOMA_WINDOWS
+#include <chrono>
+#include <system_error>
+#elif SOMA_POSIX
+#include <pthread.h>
+#include <sched.h>
+#include <time.h>
+#endif
+#if SOMA_LINUX
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 namespace SOMA_NAMESPACE {
 
-SOMA_INLINE Mutex::Lock::Lock(Mutex& mutex) : mutex_(mutex) { pthread_mutex_lock(&mutex_.handle_); }
+SOMA_INLINE Mutex::Lock::Lock(Mutex& mutex) : mutex_(mutex) { lock(); }
 
-SOMA_INLINE Mutex::Lock::~Lock() { pthread_mutex_unlock(&mutex_.handle_); }
+SOMA_INLINE Mutex::Lock::~Lock() {
+  if (held_) unlock();
+}
 
-SOMA_INLINE void Condition::notify_one() { pthread_cond_signal(&handle_); }
+SOMA_INLINE void Mutex::Lock::lock() {
+#if SOMA_WINDOWS
+  mutex_.handle_.lock();
+#elif SOMA_POSIX
+  pthread_mutex_lock(&mutex_.handle_.own);
+#endif
+  held_ = true;
+}
+
+SOMA_INLINE void Mutex::Lock::unlock() {
+  held_ = false;
+#if SOMA_WINDOWS
+  mutex_.handle_.unlock();
+#elif SOMA_POSIX
+  pthread_mutex_unlock(&mutex_.handle_.own);
+#endif
+}
+
+SOMA_INLINE void Condition::sleep([[maybe_unused]] Mutex::Lock& lock) {
+#if SOMA_WINDOWS
+  std::unique_lock held(lock.mutex_.handle_, std::adopt_lock);
+  handle_.wait(held);
+  held.release();
+#elif SOMA_POSIX
+  pthread_cond_wait(&handle_.own, &lock.mutex_.handle_.own);
+#endif
+}
+
+SOMA_INLINE void Condition::sleep_for([[maybe_unused]] Mutex::Lock& lock,
+                                      [[maybe_unused]] std::int64_t nanoseconds) {
+#if SOMA_WINDOWS
+  std::unique_lock held(lock.mutex_.handle_, std::adopt_lock);
+  handle_.wait_for(held, std::chrono::nanoseconds(nanoseconds));
+  held.release();
+#elif SOMA_POSIX
+  // The clock of a condition variable that is not asked for another one.
+  timespec until{};
+  clock_gettime(CLOCK_REALTIME, &until);
+  const std::int64_t sum = until.tv_nsec + nanoseconds;
+  until.tv_sec += static_cast<time_t>(sum / 1'000'000'000);
+  until.tv_nsec = static_cast<long>(sum % 1'000'000'000);
+  pthread_cond_timedwait(&handle_.own, &lock.mutex_.handle_.own, &until);
+#endif
+}
+
+SOMA_INLINE void Condition::notify_one() {
+#if SOMA_WINDOWS
+  handle_.notify_one();
+#elif SOMA_POSIX
+  pthread_cond_signal(&handle_.own);
+#endif
+}
+
+SOMA_INLINE void Condition::notify_all() {
+#if SOMA_WINDOWS
+  handle_.notify_all();
+#elif SOMA_POSIX
+  pthread_cond_broadcast(&handle_.own);
+#endif
+}
 
 }  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE::system {
+
+#if SOMA_WINDOWS
+
+SOMA_INLINE int Thread::start(Work work, void* argument) {
+#if SOMA_HAS_EXCEPTIONS
+  try {
+    handle_ = std::thread(work, argument);
+  } catch (const std::system_error& error) {
+    return error.code().default_error_condition().value();
+  }
+#else
+  handle_ = std::thread(work, argument);
+#endif
+  return 0;
+}
+
+SOMA_INLINE void Thread::join() { handle_.join(); }
+
+SOMA_INLINE bool Thread::is_this() const { return handle_.get_id() == std::this_thread::get_id(); }
+
+SOMA_INLINE std::uintptr_t this_thread() {
+  static thread_local const char place = 0;
+  return reinterpret_cast<std::uintptr_t>(&place);
+}
+
+SOMA_INLINE int after_fork(void (*)()) { return 0; }
+
+SOMA_INLINE void yield() { std::this_thread::yield(); }
+
+SOMA_INLINE void sleep_for(std::int64_t nanoseconds) {
+  std::this_thread::sleep_for(std::chrono::nanoseconds(nanoseconds));
+}
+
+#elif SOMA_POSIX
+
+SOMA_INLINE int Thread::start(Work work, void* argument) {
+  pthread_attr_t attributes;
+  if (const int error = pthread_attr_init(&attributes); error != 0) return error;
+  std::size_t stack = 0;
+  if (pthread_attr_getstacksize(&attributes, &stack) == 0 && stack < least_stack)
+    pthread_attr_setstacksize(&attributes, least_stack);
+  const int error = pthread_create(&handle_.own, &attributes, work, argument);
+  pthread_attr_destroy(&attributes);
+  return error;
+}
+
+SOMA_INLINE void Thread::join() { pthread_join(handle_.own, nullptr); }
+
+SOMA_INLINE bool Thread::is_this() const { return pthread_equal(handle_.own, pthread_self()) != 0; }
+
+SOMA_INLINE std::uintptr_t this_thread() {
+  static_assert(sizeof(pthread_t) == sizeof(std::uintptr_t));
+  return reinterpret_cast<std::uintptr_t>(reinterpret_cast<void*>(pthread_self()));
+}
+
+SOMA_INLINE int after_fork(void (*in_child)()) {
+  return pthread_atfork(nullptr, nullptr, in_child);
+}
+
+SOMA_INLINE void yield() { ::sched_yield(); }
+
+SOMA_INLINE void sleep_for(std::int64_t nanoseconds) {
+  const timespec time{static_cast<time_t>(nanoseconds / 1'000'000'000),
+                      static_cast<long>(nanoseconds % 1'000'000'000)};
+  ::nanosleep(&time, nullptr);
+}
+
+#else
+
+SOMA_INLINE int Thread::start(Work, void*) { return ENOTSUP; }
+
+SOMA_INLINE void Thread::join() {}
+
+SOMA_INLINE bool Thread::is_this() const { return false; }
+
+SOMA_INLINE std::uintptr_t this_thread() { return 1; }
+
+SOMA_INLINE int after_fork(void (*)()) { return 0; }
+
+SOMA_INLINE void yield() {}
+
+SOMA_INLINE void sleep_for(std::int64_t) {}
+
+#endif
+
+#if SOMA_LINUX
+
+SOMA_INLINE void sleep_while(std::atomic<std::uint32_t>& word, std::uint32_t value) {
+  static_assert(sizeof word == 4, "a futex is four bytes");
+  syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+}
+
+SOMA_INLINE void wake(std::atomic<std::uint32_t>& word) {
+  syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+
+#elif SOMA_BARE
+
+SOMA_INLINE void sleep_while(std::atomic<std::uint32_t>&, std::uint32_t) {}
+
+SOMA_INLINE void wake(std::atomic<std::uint32_t>&) {}
+
+#else
+
+namespace detail {
+
+// Where threads sleep: words whose addresses agree in a few bits share a place. (std::atomic's
+// wait() loses calls of notify_one() in libstdc++ 12 for Windows.)
+struct SleepingPlace {
+  Mutex mutex;
+  Condition changed;
+};
+
+inline SleepingPlace& sleeping_place(const void* word) {
+  static SleepingPlace places[16];
+  return places[reinterpret_cast<std::uintptr_t>(word) / 64 % 16];
+}
+
+}  // namespace detail
+
+SOMA_INLINE void sleep_while(std::atomic<std::uint32_t>& word, std::uint32_t value) {
+  detail::SleepingPlace& place = detail::sleeping_place(&word);
+  Mutex::Lock lock(place.mutex);
+  // Whoever changes the word takes the mutex afterwards, in wake().
+  place.changed.wait(lock, [&] { return word.load(std::memory_order_relaxed) != value; });
+}
+
+SOMA_INLINE void wake(std::atomic<std::uint32_t>& word) {
+  detail::SleepingPlace& place = detail::sleeping_place(&word);
+  const Mutex::Lock lock(place.mutex);
+  place.changed.notify_all();
+}
+
+#endif
+
+}  // namespace SOMA_NAMESPACE::system
 // ---- soma/runtime/impl/heap.ipp
 // The functions of heap.hpp.
 
@@ -13509,6 +14013,146 @@ SOMA_INLINE Var Piece::run(Tape& tape, const Var& x, const data::Batch& batch) c
 }
 
 }  // namespace SOMA_NAMESPACE::nn
+// ---- soma/numeric/impl/fused.ipp
+// The functions of fused.hpp.
+
+namespace SOMA_NAMESPACE::detail {
+
+// The product is exact in double (48 bits, exponents from -298 to 255). The sum is rounded to odd:
+// where it is not exact, its last bit is 1, so that rounding it to float, which drops at least two
+// bits more, sees on which side of a tie the exact sum lies (Boldo and Melquiond, "Emulation of FMA
+// and correctly rounded sums: proved algorithms using rounding to odd", 2008).
+SOMA_INLINE float exact_fused(float a, float b, float c) {
+  const double product = static_cast<double>(a) * static_cast<double>(b);
+  const double addend = static_cast<double>(c);
+  const double sum = product + addend;
+  // The exact loss of the sum. NaN where the sum is infinite or NaN: then nothing is done.
+  const double part = sum - product;
+  const double lost = (product - (sum - part)) + (addend - part);
+  auto bits = std::bit_cast<std::int64_t>(sum);
+  if ((lost > 0 || lost < 0) && (bits & 1) == 0) bits += (lost > 0) == (sum > 0) ? 1 : -1;
+  return static_cast<float>(std::bit_cast<double>(bits));
+}
+
+// A finite number as significand * 2^exponent; the highest bit of the significand is bit 63, but
+// for zero.
+struct Significand {
+  std::uint64_t bits;
+  int exponent;
+};
+
+inline Significand significand_of(double value) {
+  const auto all = std::bit_cast<std::uint64_t>(value);
+  const auto exponent = static_cast<int>(all >> 52 & 0x7FF);
+  std::uint64_t bits = all & ((std::uint64_t{1} << 52) - 1);
+  if (exponent != 0) bits |= std::uint64_t{1} << 52;
+  if (bits == 0) return {0, 0};
+  const int zeros = std::countl_zero(bits);
+  return {bits << zeros, (exponent == 0 ? 1 : exponent) - 1075 - zeros};
+}
+
+// 128 bits, the higher 64 first.
+struct WideBits {
+  std::uint64_t high = 0, low = 0;
+};
+
+inline WideBits wide_product(std::uint64_t a, std::uint64_t b) {
+  constexpr std::uint64_t half = 0xFFFFFFFFu;
+  const std::uint64_t low = (a & half) * (b & half), first = (a >> 32) * (b & half),
+                      second = (a & half) * (b >> 32);
+  const std::uint64_t middle = (low >> 32) + (first & half) + (second & half);
+  return {(a >> 32) * (b >> 32) + (first >> 32) + (second >> 32) + (middle >> 32),
+          middle << 32 | (low & half)};
+}
+
+// Moves bits to the right; bit 0 becomes 1 if any 1 was lost.
+inline WideBits shifted_right(WideBits x, int count) {
+  if (count == 0) return x;
+  if (count >= 128) return {0, (x.high | x.low) != 0 ? std::uint64_t{1} : 0};
+  std::uint64_t lost = 0;
+  if (count >= 64) {
+    lost = x.low;
+    x = {0, x.high};
+    count -= 64;
+  }
+  if (count != 0) {
+    lost |= x.low << (64 - count);
+    x = {x.high >> count, x.high << (64 - count) | x.low >> count};
+  }
+  return {x.high, x.low | (lost != 0 ? 1 : 0)};
+}
+
+// significand * 2^exponent, rounded to double; the significand is not zero, and bit 0 stands for
+// all lower bits.
+inline double rounded_wide(WideBits x, int exponent, bool negative) {
+  const int zeros = x.high != 0 ? std::countl_zero(x.high) : 64 + std::countl_zero(x.low);
+  if (zeros >= 64)
+    x = {x.low << (zeros - 64), 0};
+  else if (zeros != 0)
+    x = {x.high << zeros | x.low >> (64 - zeros), x.low << zeros};
+  exponent -= zeros;
+  // The highest bit stands for 2^(exponent + 127). A double keeps 53 bits, or fewer below 2^-1022.
+  const int top = exponent + 127;
+  const int kept = top >= -1022 ? 53 : 53 - (-1022 - top);
+  const std::uint64_t sign = negative ? std::uint64_t{1} << 63 : 0;
+  if (kept < 0) return std::bit_cast<double>(sign);  // below half of the smallest number
+  const WideBits whole = shifted_right(x, 128 - 2 - kept);  // two bits behind the last kept one
+  std::uint64_t result = whole.low >> 2;
+  const auto behind = static_cast<unsigned>(whole.low & 3);
+  // Numbers of few bits lose bits behind those two as well: shifted_right() keeps them in bit 0.
+  if (behind > 2 || (behind == 2 && (result & 1) != 0)) ++result;
+  // A carry out of the significand adds to the exponent, up to infinity.
+  if (top >= -1022) {
+    if (top > 1023) return std::bit_cast<double>(sign | std::uint64_t{0x7FF} << 52);
+    result += static_cast<std::uint64_t>(top + 1022) << 52;
+  }
+  return std::bit_cast<double>(sign | result);
+}
+
+// The product has 128 bits. It and the addend are brought to one exponent, the larger, with three
+// bits to spare above; the smaller number's bits below the 128 collapse into one. That is exact
+// enough: they are lost only where the numbers are so far apart that no leading bits cancel.
+SOMA_INLINE double exact_fused(double a, double b, double c) {
+  if (!std::isfinite(a) || !std::isfinite(b) || !std::isfinite(c)) {
+    // The product of finite numbers is finite: where it overflows, an infinite or NaN addend wins.
+    const bool finite = std::isfinite(a) && std::isfinite(b);
+    return finite ? c : a * b + c;
+  }
+  if (a == 0 || b == 0) return a * b + c;
+  const bool negative = std::signbit(a) != std::signbit(b);
+  const Significand x = significand_of(a), y = significand_of(b), z = significand_of(c);
+  WideBits product = wide_product(x.bits, y.bits);
+  int exponent = x.exponent + y.exponent;
+  if (z.bits == 0) return rounded_wide(product, exponent, negative);
+  WideBits addend{z.bits, 0};
+  int addend_exponent = z.exponent - 64;
+  // One bit to spare for the sum. The product's lowest 22 bits are zero, and the addend's 64.
+  product = shifted_right(product, 1);
+  addend = shifted_right(addend, 1);
+  ++exponent;
+  ++addend_exponent;
+  if (exponent >= addend_exponent) {
+    addend = shifted_right(addend, exponent - addend_exponent);
+  } else {
+    product = shifted_right(product, addend_exponent - exponent);
+    exponent = addend_exponent;
+  }
+  const bool addend_negative = std::signbit(c);
+  if (negative == addend_negative) {
+    const std::uint64_t low = product.low + addend.low;
+    const std::uint64_t high = product.high + addend.high + (low < product.low ? 1 : 0);
+    return rounded_wide({high, low}, exponent, negative);
+  }
+  const bool swap = addend.high > product.high ||
+                    (addend.high == product.high && addend.low > product.low);
+  const WideBits larger = swap ? addend : product, smaller = swap ? product : addend;
+  const WideBits difference{larger.high - smaller.high - (larger.low < smaller.low ? 1 : 0),
+                            larger.low - smaller.low};
+  if (difference.high == 0 && difference.low == 0) return 0;
+  return rounded_wide(difference, exponent, swap ? addend_negative : negative);
+}
+
+}  // namespace SOMA_NAMESPACE::detail
 // ---- soma/nn/impl/init.ipp
 // The functions of init.hpp.
 
@@ -13529,7 +14173,7 @@ SOMA_INLINE Tensor uniform(Context& context, const Shape& shape, float bound, co
   const std::span<float> values = tensor.mutable_span<float>();
   fill_uniform(context, values, draw);
   const FloatEnvironment environment;
-  for (float& value : values) value = std::fma(2 * bound, value, -bound);
+  for (float& value : values) value = fused_multiply_add(2 * bound, value, -bound);
   return tensor;
 }
 
@@ -14127,7 +14771,7 @@ SOMA_INLINE BertConfig BertConfig::base() { return {}; }
 
 SOMA_INLINE BertConfig BertConfig::minilm() { return {.width = 384, .layers = 6, .inner = 1536}; }
 
-SOMA_INLINE BertConfig BertConfig::small() {
+SOMA_INLINE BertConfig BertConfig::small_model() {
   return {.width = 512, .layers = 4, .heads = 8, .inner = 2048};
 }
 
@@ -14820,8 +15464,9 @@ SOMA_INLINE DoublePair normal_pair(double high, double low) {
 SOMA_INLINE DoublePair multiply(DoublePair a, DoublePair b) {
   const double high = rounded(a.high * b.high);
   if (!std::isfinite(high)) return {high, 0};
-  const double low = std::fma(a.high, b.high, -high);
-  return normal_pair(high, std::fma(a.high, b.low, std::fma(a.low, b.high, low)));
+  const double low = fused_multiply_add(a.high, b.high, -high);
+  return normal_pair(high,
+                     fused_multiply_add(a.high, b.low, fused_multiply_add(a.low, b.high, low)));
 }
 
 SOMA_INLINE double exp_of(DoublePair x) {
@@ -14830,14 +15475,14 @@ SOMA_INLINE double exp_of(DoublePair x) {
   if (x.high < -746) return 0;
   // x = k ln 2 + r. The first difference is exact: both operands are multiples of 2^-54, and it is
   // below 1/2.
-  const double k = std::fma(x.high, 0x1.71547652b82fep+0, to_integer) - to_integer;
-  const double first = std::fma(-k, ln_2[0], x.high);
-  const DoublePair r = normal_pair(first, std::fma(-k, ln_2[1], x.low));
+  const double k = fused_multiply_add(x.high, 0x1.71547652b82fep+0, to_integer) - to_integer;
+  const double first = fused_multiply_add(-k, ln_2[0], x.high);
+  const DoublePair r = normal_pair(first, fused_multiply_add(-k, ln_2[1], x.low));
   // 1 + r.high, and the rounding error of this sum.
   const double sum = 1 + r.high, lost = (1 - sum) + r.high;
   const double square = rounded(r.high * r.high);
-  const double rest =
-      std::fma(square, polynomial(exp_series, r.high), std::fma(r.high, r.low, r.low));
+  const double rest = fused_multiply_add(square, polynomial(exp_series, r.high),
+                                         fused_multiply_add(r.high, r.low, r.low));
   const double value = sum + (lost + rest);
   // 2^k by halves: one of 2^-1075 or 2^1024 does not exist. Only the second product can round.
   const auto exponent = static_cast<int>(k), half = exponent / 2;
@@ -14863,7 +15508,8 @@ SOMA_INLINE DoublePair log_of(double x) {
   // s = (m - 1) / (m + 1): the numerator is exact, the denominator has a low part.
   const double numerator = m - 1, denominator = m + 1, low = m - (denominator - 1);
   const double s = numerator / denominator;
-  const double s_low = std::fma(-s, low, std::fma(-s, denominator, numerator)) / denominator;
+  const double s_low =
+      fused_multiply_add(-s, low, fused_multiply_add(-s, denominator, numerator)) / denominator;
   // s^3 times the series, whose first term needs its low part too.
   const DoublePair square = multiply({s, s_low}, {s, s_low});
   const double tail = rounded(square.high * polynomial(atanh_series, square.high));
@@ -14872,7 +15518,8 @@ SOMA_INLINE DoublePair log_of(double x) {
   const DoublePair ln_m = normal_pair(2 * s, third.high);
 
   const double high = rounded(k * ln_2[0]);
-  const double high_low = std::fma(k, ln_2[1], std::fma(k, ln_2[0], -high));
+  const double high_low = fused_multiply_add(
+      static_cast<double>(k), ln_2[1], fused_multiply_add(static_cast<double>(k), ln_2[0], -high));
   const DoublePair sum = normal_pair(high, ln_m.high);
   const double rest = (sum.low + ln_m.low) + (high_low + (2 * s_low + third.low));
   return normal_pair(sum.high, rest);
@@ -14884,27 +15531,29 @@ SOMA_INLINE double sine_of(double r, double low) {
       -1.0 / 39916800, 1.0 / 6227020800, -1.0 / 1307674368000, 1.0 / 355687428096000};
   const double z = rounded(r * r);
   const double cube = rounded(z * r);
-  return r + std::fma(cube, polynomial(series, z), std::fma(-0.5 * z, low, low));
+  return r +
+         fused_multiply_add(cube, polynomial(series, z), fused_multiply_add(-0.5 * z, low, low));
 }
 
 SOMA_INLINE double cosine_of(double r, double low) {
   static constexpr std::array<double, 7> series{
       1.0 / 24,        -1.0 / 720,         1.0 / 40320,         -1.0 / 3628800,
       1.0 / 479001600, -1.0 / 87178291200, 1.0 / 20922789888000};
-  const double z = rounded(r * r), z_low = std::fma(r, r, -z);
-  const double sum = std::fma(-0.5, z, 1.0), lost = std::fma(-0.5, z, 1 - sum);
-  const double correction = std::fma(r, low, 0.5 * z_low);
-  return sum + (lost + std::fma(rounded(z * z), polynomial(series, z), -correction));
+  const double z = rounded(r * r), z_low = fused_multiply_add(r, r, -z);
+  const double sum = fused_multiply_add(-0.5, z, 1.0), lost = fused_multiply_add(-0.5, z, 1 - sum);
+  const double correction = fused_multiply_add(r, low, 0.5 * z_low);
+  return sum + (lost + fused_multiply_add(rounded(z * z), polynomial(series, z), -correction));
 }
 
 SOMA_INLINE double sine_of_turned(double x, int quarters) {
   if (!(std::fabs(x) <= 0x1p20)) return std::numeric_limits<double>::quiet_NaN();
-  const double k = std::fma(x, 0x1.45f306dc9c883p-1, to_integer) - to_integer;
+  const double k = fused_multiply_add(x, 0x1.45f306dc9c883p-1, to_integer) - to_integer;
   // x - k pi / 2. The first difference is exact: both operands are multiples of 2^-53, and it is
   // below 1 (where k is 0 it is x).
-  const double first = std::fma(-k, half_pi[0], x);
+  const double first = fused_multiply_add(-k, half_pi[0], x);
   const double product = rounded(k * half_pi[1]);
-  const double product_low = std::fma(k, half_pi[2], std::fma(k, half_pi[1], -product));
+  const double product_low =
+      fused_multiply_add(k, half_pi[2], fused_multiply_add(k, half_pi[1], -product));
   const double r = first - product;
   const double low = ((first - r) - product) - product_low;
   const auto turn = (static_cast<std::int64_t>(k) + quarters) & 3;
@@ -14948,8 +15597,8 @@ SOMA_INLINE double portable_pow(double base, double exponent) {
   const detail::DoublePair logarithm = detail::log_of(base);
   const double high = rounded(logarithm.high * exponent);
   if (!(std::fabs(high) < 1000)) return high > 0 ? infinity : 0;
-  const double low = std::fma(logarithm.high, exponent, -high);
-  return detail::exp_of({high, std::fma(logarithm.low, exponent, low)});
+  const double low = fused_multiply_add(logarithm.high, exponent, -high);
+  return detail::exp_of({high, fused_multiply_add(logarithm.low, exponent, low)});
 }
 
 }  // namespace SOMA_NAMESPACE
@@ -15367,7 +16016,7 @@ SOMA_INLINE void AdamW::step(const Step& step) {
     setting.weight = drawn(options_.storage.weight_rounding);
     setting.state = drawn(options_.storage.state_rounding);
     setting.decay_factor =
-        static_cast<float>(std::fma(-rate, static_cast<double>(slot.weight_decay), 1.0));
+        static_cast<float>(fused_multiply_add(-rate, static_cast<double>(slot.weight_decay), 1.0));
     mark_live(slot, gradient);
     if (weight.elements() != 0)
       run(context_, *context_.built_in().adam_step, setting,
@@ -15549,7 +16198,7 @@ SOMA_INLINE double Schedule::operator()(std::uint64_t step, std::uint64_t reduct
   const double share = decay == Decay::linear
                            ? 1 - progress
                            : (1 + portable_cosine(progress * 3.14159265358979323846)) / 2;
-  return rounded(*rate * std::fma(1 - final_ratio, share, final_ratio));
+  return rounded(*rate * fused_multiply_add(1 - final_ratio, share, final_ratio));
 }
 
 SOMA_INLINE void Plateau::add(double value, std::uint64_t patience, double threshold) {
@@ -17001,17 +17650,6 @@ PrecisionEffect effect_of(const PrecisionState& state);
 // begin_receive(), poll(), cancel(). tests/parallel/socket_communicator.hpp is an example over
 // sockets.
 
-// ---- soma/runtime/clock.hpp
-// A clock that only moves forward, for waiting and for measuring. It does not use std::chrono: with
-// g++ 13 and newer that header includes <format>, and costs as much as the rest of soma's
-// interface.
-
-namespace SOMA_NAMESPACE {
-
-// Nanoseconds since some moment in the past.
-std::int64_t monotonic_nanoseconds();
-
-}  // namespace SOMA_NAMESPACE
 // ---- soma/runtime/stop_flag.hpp
 // StopFlag: asks long work to end early. The host sets the flag, from any thread or from a signal
 // handler of its own (soma installs none). Functions that take a `const StopFlag*` look at the flag
@@ -17034,6 +17672,23 @@ class StopFlag {
 // runtime.stopped.
 void check_stop(const StopFlag* stop, std::string_view operation);
 
+}  // namespace SOMA_NAMESPACE
+// ---- soma/system/clock.hpp
+// Clocks. They do not use std::chrono: with g++ 13 and newer that header includes <format>, and
+// costs as much as the rest of soma's interface.
+
+namespace SOMA_NAMESPACE {
+
+// Nanoseconds since some moment in the past, of a clock that only moves forward: for waiting and
+// for measuring.
+std::int64_t monotonic_nanoseconds();
+
+namespace system {
+
+// Nanoseconds since 1970, of the clock that also runs while no program does.
+std::int64_t time_of_day();
+
+}  // namespace system
 }  // namespace SOMA_NAMESPACE
 
 namespace SOMA_NAMESPACE {
@@ -18664,17 +19319,26 @@ class Trainer : public TrainerBase {
 // ConsoleProgress: the progress of a run on a stream of the host. On a terminal it rewrites one
 // line; elsewhere it writes a line now and then. Opt-in: this header includes <ostream>.
 
-// ---- soma/runtime/usage.hpp
-// Memory use of the process so far, and memory of the machine.
+// ---- soma/system/process.hpp
+// This process: its number, its host, and its use of memory.
 
 namespace SOMA_NAMESPACE {
 
 // The largest resident memory of this process so far, in bytes; 0 if the system does not report it.
 std::uint64_t peak_resident_bytes();
 
-// The memory of the machine, in bytes; 0 if the system does not report it.
-std::uint64_t physical_memory_bytes();
+namespace system {
 
+// Resident memory now, in bytes; 0 if the system does not report it.
+std::uint64_t resident_bytes();
+
+// 0 where a process has no number.
+std::uint64_t process_number();
+
+// "host" where the machine has no name.
+std::string host_name();
+
+}  // namespace system
 }  // namespace SOMA_NAMESPACE
 
 namespace SOMA_NAMESPACE {
@@ -18784,7 +19448,7 @@ class Prefetch final : public BatchSource {
   Position position_;
   std::int64_t waited_ = 0;
   bool working_ = false, paused_ = false, stopping_ = false;
-  pthread_t thread_{};
+  system::Thread thread_{};
 };
 
 }  // namespace SOMA_NAMESPACE::data
@@ -19016,10 +19680,6 @@ Context make_context(const ContextOptions& options = {});
 // Which AES instructions this CPU has. They are asked for where they are used, not by a target: a
 // unit's flags, and so Highway's targets, seldom name them, though nearly all CPUs have them.
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
-
 namespace SOMA_NAMESPACE {
 
 struct AesInstructions {
@@ -19030,10 +19690,9 @@ struct AesInstructions {
 inline AesInstructions find_aes_instructions() {
   AesInstructions found;
 #if defined(__x86_64__)
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  if (__get_cpuid(1, &a, &b, &c, &d) != 0) found.blocks = (c >> 25 & 1) != 0;
-  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) != 0)
-    found.vectors = found.blocks && (c >> 9 & 1) != 0;
+  std::array<unsigned, 4> r{};
+  if (system::cpuid(1, 0, r)) found.blocks = (r[2] >> 25 & 1) != 0;
+  if (system::cpuid(7, 0, r)) found.vectors = found.blocks && (r[2] >> 9 & 1) != 0;
 #else
   found.blocks = true;  // code that holds the instructions was compiled for them
 #endif
@@ -20351,7 +21010,7 @@ struct ChunkBuffer {
 }  // namespace
 
 // Logical index of element (row, column), as operand.hpp defines it.
-static inline std::uint64_t draw_index(const Draw& draw, std::size_t row_stride,
+static inline std::uint64_t draw_index(const Draw& draw, std::uint64_t row_stride,
                                        const std::uint64_t* row_indices, std::size_t row,
                                        std::size_t column) {
   const std::uint64_t start =
@@ -20710,8 +21369,9 @@ HWY_AFTER_NAMESPACE();
 #endif
 
 // ---- soma/simd/fused-inl.hpp
-// Computes a * b + c, rounded once, on every target. If a target has no such instruction, std::fma
-// computes it one lane at a time, exact by definition: slow, but with the same bits.
+// Computes a * b + c, rounded once, on every target. Targets without such an instruction compute it
+// in double and round to odd, as exact_fused(float) does (numeric/impl/fused.ipp has the reason): a
+// vector takes some 30 instructions.
 
 #if defined(SOMA_SIMD_FUSED_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_SIMD_FUSED_INL_HPP
@@ -20721,6 +21381,10 @@ HWY_AFTER_NAMESPACE();
 #endif
 
 #include <hwy/highway.h>
+
+#if HWY_ARCH_WASM
+#include <wasm_simd128.h>
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace SOMA_NAMESPACE {
@@ -20737,25 +21401,92 @@ inline constexpr bool has_fused_multiply_add = HWY_TARGET != HWY_SCALAR && HWY_T
 inline constexpr bool has_fused_multiply_add = false;
 #endif
 
-// x[i] = x[i] * y[i] + z[i]. It is not inlined, because each polynomial calls it many times.
-HWY_NOINLINE HWY_MAYBE_UNUSED static void fused_one_by_one(float* x, const float* y, const float* z,
-                                                           std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) x[i] = std::fma(x[i], y[i], z[i]);
+#if HWY_TARGET != HWY_SCALAR && HWY_HAVE_FLOAT64
+
+// a * b + c in double, rounded to odd.
+template <class DD, class V = hn::Vec<DD>>
+HWY_INLINE V fused_to_odd(DD d, V a, V b, V c) {
+  const hn::RebindToSigned<DD> di;
+  const V product = hn::Mul(a, b);  // exact
+  const V sum = hn::Add(product, c), part = hn::Sub(sum, product);
+  const V lost = hn::Add(hn::Sub(product, hn::Sub(sum, part)), hn::Sub(c, part));
+  const auto bits = hn::BitCast(di, sum), one = hn::Set(di, 1);
+  // Away from zero where `lost` has the sum's sign, else towards it; only where the sum is even and
+  // something is lost. (NaN is lost where the sum is infinite or NaN.)
+  const auto step = hn::Or(hn::BroadcastSignBit(hn::BitCast(di, hn::Xor(lost, sum))), one);
+  const auto even = hn::Sub(hn::And(bits, one), one);
+  const auto inexact = hn::BitCast(di, hn::VecFromMask(d, hn::Gt(hn::Abs(lost), hn::Zero(d))));
+  return hn::BitCast(d, hn::Add(bits, hn::And(step, hn::And(even, inexact))));
 }
+
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V exact_fused_lanes(DF d, V a, V b, V c) {
+  if constexpr (hn::MaxLanes(DF()) * sizeof(double) <= 16) {
+    const hn::Rebind<double, DF> dd;
+    return hn::DemoteTo(
+        d, fused_to_odd(dd, hn::PromoteTo(dd, a), hn::PromoteTo(dd, b), hn::PromoteTo(dd, c)));
+  } else {
+    const hn::Half<DF> half;
+    const hn::Repartition<double, DF> dd;
+    const auto lower = fused_to_odd(dd, hn::PromoteTo(dd, hn::LowerHalf(half, a)),
+                                    hn::PromoteTo(dd, hn::LowerHalf(half, b)),
+                                    hn::PromoteTo(dd, hn::LowerHalf(half, c)));
+    const auto upper = fused_to_odd(dd, hn::PromoteTo(dd, hn::UpperHalf(half, a)),
+                                    hn::PromoteTo(dd, hn::UpperHalf(half, b)),
+                                    hn::PromoteTo(dd, hn::UpperHalf(half, c)));
+    return hn::Combine(d, hn::DemoteTo(half, upper), hn::DemoteTo(half, lower));
+  }
+}
+
+#elif HWY_ARCH_WASM
+
+// Highway 1.0.3 has no vectors of double for WebAssembly, which has them.
+HWY_INLINE v128_t fused_to_odd(v128_t a, v128_t b, v128_t c) {
+  const v128_t product = wasm_f64x2_mul(a, b), sum = wasm_f64x2_add(product, c);
+  const v128_t part = wasm_f64x2_sub(sum, product);
+  const v128_t lost =
+      wasm_f64x2_add(wasm_f64x2_sub(product, wasm_f64x2_sub(sum, part)), wasm_f64x2_sub(c, part));
+  const v128_t one = wasm_i64x2_splat(1);
+  const v128_t step = wasm_v128_or(wasm_i64x2_shr(wasm_v128_xor(lost, sum), 63), one);
+  const v128_t even = wasm_i64x2_sub(wasm_v128_and(sum, one), one);
+  const v128_t inexact = wasm_f64x2_gt(wasm_f64x2_abs(lost), wasm_f64x2_splat(0));
+  return wasm_i64x2_add(sum, wasm_v128_and(step, wasm_v128_and(even, inexact)));
+}
+
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V exact_fused_lanes(DF d, V a, V b, V c) {
+  const auto upper = [](v128_t x) { return wasm_i64x2_shuffle(x, x, 1, 1); };
+  const auto wide = [](v128_t x) { return wasm_f64x2_promote_low_f32x4(x); };
+  const v128_t x = a.raw, y = b.raw, z = c.raw;
+  const v128_t low = wasm_f32x4_demote_f64x2_zero(fused_to_odd(wide(x), wide(y), wide(z)));
+  if constexpr (hn::MaxLanes(DF()) <= 2) return V(low);
+  const v128_t high =
+      wasm_f32x4_demote_f64x2_zero(fused_to_odd(wide(upper(x)), wide(upper(y)), wide(upper(z))));
+  return V(wasm_i64x2_shuffle(low, high, 0, 2));
+}
+
+#else
+
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V exact_fused_lanes(DF d, V a, V b, V c) {
+  constexpr std::size_t lanes = hn::MaxLanes(DF());
+  alignas(64) float x[lanes], y[lanes], z[lanes];
+  hn::Store(a, d, x);
+  hn::Store(b, d, y);
+  hn::Store(c, d, z);
+  for (std::size_t i = 0; i < lanes; ++i) x[i] = detail::exact_fused(x[i], y[i], z[i]);
+  return hn::Load(d, x);
+}
+
+#endif
 
 // a * b + c, rounded once.
 template <class DF, class V = hn::Vec<DF>>
 HWY_INLINE V fused(DF d, V a, V b, V c) {
-  if constexpr (has_fused_multiply_add) {
+  if constexpr (has_fused_multiply_add)
     return hn::MulAdd(a, b, c);
-  } else {
-    alignas(64) float x[16], y[16], z[16];
-    hn::Store(a, d, x);
-    hn::Store(b, d, y);
-    hn::Store(c, d, z);
-    fused_one_by_one(x, y, z, hn::Lanes(d));
-    return hn::Load(d, x);
-  }
+  else
+    return exact_fused_lanes(d, a, b, c);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -20870,26 +21601,26 @@ HWY_INLINE V log_one_plus_lanes(DF d, V u) {
 // exp(-|x|) and 1 / (1 + exp(-|x|)), on which all logistic functions build.
 template <class DF, class V = hn::Vec<DF>>
 struct LogisticParts {
-  V small, upper;
+  V little, upper;
   HWY_INLINE LogisticParts(DF d, V x)
-      : small(exp_lanes(d, hn::Neg(hn::Abs(x)))),
-        upper(hn::Div(hn::Set(d, 1.0f), hn::Add(hn::Set(d, 1.0f), small))) {}
+      : little(exp_lanes(d, hn::Neg(hn::Abs(x)))),
+        upper(hn::Div(hn::Set(d, 1.0f), hn::Add(hn::Set(d, 1.0f), little))) {}
 };
 
 // 1 / (1 + exp(-x)), to 2.5 ulp.
 template <class DF, class V = hn::Vec<DF>>
 HWY_INLINE V sigmoid_lanes(DF d, V x) {
   const V one = hn::Set(d, 1.0f);
-  const V small = exp_lanes(d, hn::Neg(hn::Abs(x)));
-  const V above = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), small, one);
-  return hn::Div(above, hn::Add(one, small));
+  const V little = exp_lanes(d, hn::Neg(hn::Abs(x)));
+  const V above = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), little, one);
+  return hn::Div(above, hn::Add(one, little));
 }
 
 // sigmoid(x) (1 - sigmoid(x)), to 5 ulp.
 template <class DF, class V = hn::Vec<DF>>
 HWY_INLINE V sigmoid_derivative_lanes(DF d, V x) {
   const LogisticParts<DF> parts(d, x);
-  return hn::Mul(hn::Mul(parts.upper, parts.upper), parts.small);
+  return hn::Mul(hn::Mul(parts.upper, parts.upper), parts.little);
 }
 
 // x sigmoid(x), to 3.5 ulp for x > -87. Below, where the sigmoid is subnormal, within 2^-142; -0 at
@@ -20907,7 +21638,7 @@ HWY_INLINE V silu_derivative_lanes(DF d, V x) {
   const LogisticParts<DF> parts(d, y);
   // With u = |y|, s = 1 / (1 + e), e = exp(-u): s + u s s e above zero and e s - u s s e =
   // s e (1 - u s) below.
-  const V u = hn::Abs(y), s = parts.upper, e = parts.small;
+  const V u = hn::Abs(y), s = parts.upper, e = parts.little;
   const V positive = fused(d, hn::Mul(u, e), hn::Mul(s, s), s);
   const V negative = hn::Mul(hn::Mul(s, e), fused(d, hn::Neg(u), s, hn::Set(d, 1.0f)));
   return hn::IfThenElse(hn::Lt(y, hn::Zero(d)), negative, positive);
@@ -20916,9 +21647,9 @@ HWY_INLINE V silu_derivative_lanes(DF d, V x) {
 // ln(1 + exp x) = max(x, 0) + ln(1 + exp(-|x|)), to 1.9 ulp.
 template <class DF, class V = hn::Vec<DF>>
 HWY_INLINE V softplus_lanes(DF d, V x) {
-  const V small = exp_lanes(d, hn::Neg(hn::Abs(x)));
+  const V little = exp_lanes(d, hn::Neg(hn::Abs(x)));
   const V positive = hn::IfThenElse(hn::Gt(x, hn::Zero(d)), x, hn::Zero(d));
-  return hn::Add(positive, log_one_plus_lanes(d, small));
+  return hn::Add(positive, log_one_plus_lanes(d, little));
 }
 
 // tanh, to 1.5 ulp. Near zero by x + x^3 P(x^2) (2^-28.4 up to 0.6), else 1 - 2 / (exp 2|x| + 1).
@@ -20928,10 +21659,10 @@ HWY_INLINE V tanh_lanes(DF d, V x) {
   const V u = hn::Abs(x), z = hn::Mul(x, x);
   const V p = polynomial(d, z, -5.89796621e-3f, 2.07986254e-2f, -5.37847169e-2f, 0.133319363f,
                          -0.333332986f);
-  const V near = fused(d, hn::Mul(u, z), p, u);
+  const V close_by = fused(d, hn::Mul(u, z), p, u);
   const V grown = exp_lanes(d, hn::Add(u, u));
-  const V far = hn::Sub(one, hn::Div(hn::Set(d, 2.0f), hn::Add(grown, one)));
-  const V magnitude = hn::IfThenElse(hn::Lt(u, hn::Set(d, 0.6f)), near, far);
+  const V distant = hn::Sub(one, hn::Div(hn::Set(d, 2.0f), hn::Add(grown, one)));
+  const V magnitude = hn::IfThenElse(hn::Lt(u, hn::Set(d, 0.6f)), close_by, distant);
   return hn::CopySignToAbs(magnitude, x);
 }
 
@@ -20939,7 +21670,7 @@ HWY_INLINE V tanh_lanes(DF d, V x) {
 template <class DF, class V = hn::Vec<DF>>
 HWY_INLINE V tanh_derivative_lanes(DF d, V x) {
   const LogisticParts<DF> parts(d, hn::Add(x, x));
-  return hn::Mul(hn::Mul(parts.upper, parts.upper), hn::Mul(hn::Set(d, 4.0f), parts.small));
+  return hn::Mul(hn::Mul(parts.upper, parts.upper), hn::Mul(hn::Set(d, 4.0f), parts.little));
 }
 
 // The tail of the normal distribution: Phi(-t) = decay * ratio with t = |x| (at most 15), decay =
@@ -20965,8 +21696,8 @@ struct NormalTail {
     const V p = polynomial(d, s, -1.31971959e-4f, 1.79354203e-4f, 1.56992383e-3f, -3.51255387e-3f,
                            -7.52527174e-3f, 6.04038313e-2f, -0.186523438f, 0.387136906f,
                            -0.607896566f, 0.755285144f);
-    const V near = hn::Mul(p, inverse);
-    ratio = fused(d, lost, fused(d, t, near, hn::Set(d, -0.398942280f)), near);
+    const V close_by = hn::Mul(p, inverse);
+    ratio = fused(d, lost, fused(d, t, close_by, hn::Set(d, -0.398942280f)), close_by);
   }
 };
 
@@ -21021,7 +21752,7 @@ HWY_INLINE V gelu_tanh_derivative_lanes(DF d, V x) {
   const V y = clamp_lanes(d, x, -12.0f, 12.0f);  // beyond, s (1 - s) is zero
   const LogisticParts<DF> parts(d, gelu_tanh_argument(d, y));
   const V slope = fused(d, hn::Mul(y, y), hn::Set(d, 0.214064449f), hn::Set(d, 1.59576912f));
-  const V u = hn::Mul(hn::Abs(y), slope), s = parts.upper, e = parts.small;
+  const V u = hn::Mul(hn::Abs(y), slope), s = parts.upper, e = parts.little;
   const V positive = fused(d, hn::Mul(u, e), hn::Mul(s, s), s);
   const V negative = hn::Mul(hn::Mul(s, e), fused(d, hn::Neg(u), s, hn::Set(d, 1.0f)));
   return hn::IfThenElse(hn::Lt(y, hn::Zero(d)), negative, positive);
@@ -21066,8 +21797,8 @@ HWY_INLINE void reduce_quarter_turns(DF d, V x, V& r, VI& n) {
   r = fused(d, whole, hn::Set(d, -0x1.921fb6p0f), x);
   r = fused(d, whole, hn::Set(d, 0x1.777a5cp-25f), r);
   r = fused(d, whole, hn::Set(d, 0x1.ee59dap-50f), r);
-  const auto far = hn::Gt(x, hn::Set(d, 0x1.921fb6p18f));
-  if (HWY_UNLIKELY(!hn::AllFalse(d, far))) {
+  const auto distant = hn::Gt(x, hn::Set(d, 0x1.921fb6p18f));
+  if (HWY_UNLIKELY(!hn::AllFalse(d, distant))) {
     alignas(64) float values[16], rests[16];
     alignas(64) std::int32_t quadrants[16];
     hn::Store(x, d, values);
@@ -21142,14 +21873,14 @@ HWY_INLINE V gelu_sigmoid_derivative_lanes(DF d, V x) {
 // e (e + 2) / (e^2 + 2 e + 2) below: no cancellation, and no number that is too large.
 template <class DF, class V = hn::Vec<DF>>
 struct MishParts {
-  V small, gate, below;  // e, the tanh, and 1 / (e^2 + 2 e + 2) of the negative side
+  V little, gate, below;  // e, the tanh, and 1 / (e^2 + 2 e + 2) of the negative side
   hn::Mask<DF> negative;
   HWY_INLINE MishParts(DF d, V x)
-      : small(exp_lanes(d, hn::Neg(hn::Abs(x)))), negative(hn::Lt(x, hn::Zero(d))) {
-    const V one = hn::Set(d, 1.0f), two = hn::Set(d, 2.0f), e = small;
-    const V far = hn::Mul(e, hn::Add(e, two));  // e^2 + 2 e
-    const V near = fused(d, e, two, one);       // 1 + 2 e
-    const V numerator = hn::IfThenElse(negative, far, near);
+      : little(exp_lanes(d, hn::Neg(hn::Abs(x)))), negative(hn::Lt(x, hn::Zero(d))) {
+    const V one = hn::Set(d, 1.0f), two = hn::Set(d, 2.0f), e = little;
+    const V distant = hn::Mul(e, hn::Add(e, two));  // e^2 + 2 e
+    const V close_by = fused(d, e, two, one);       // 1 + 2 e
+    const V numerator = hn::IfThenElse(negative, distant, close_by);
     const V rest = hn::IfThenElse(negative, two, hn::Mul(hn::Mul(two, e), e));
     below = hn::Div(one, hn::Add(numerator, rest));
     gate = hn::Div(numerator, hn::Add(numerator, rest));
@@ -21169,7 +21900,7 @@ template <class DF, class V = hn::Vec<DF>>
 HWY_INLINE V mish_derivative_lanes(DF d, V x) {
   const V y = clamp_lanes(d, x, -110.0f, 110.0f);  // no infinity times zero
   const MishParts<DF> parts(d, y);
-  const V one = hn::Set(d, 1.0f), e = parts.small;
+  const V one = hn::Set(d, 1.0f), e = parts.little;
   const V power = hn::IfThenElse(parts.negative, e, hn::Mul(e, e));
   const V slope = hn::Mul(hn::Mul(power, hn::Add(one, e)), hn::Mul(parts.below, parts.below));
   return fused(d, hn::Mul(hn::Set(d, 4.0f), y), slope, parts.gate);
@@ -29049,12 +29780,12 @@ class TileKernel {
     if constexpr (std::is_same_v<Path, SumPath>)
       if (steps.segments == 1 && (!path.fresh || path.addends == 0))
         return run_along<kTiles>({0, all, all}, a, b, ahead, path);
-    const NearSteps near =
+    const NearSteps close_by =
         near_steps(steps.segments == 1 ? near_tiles : near_tiles_of_segments, a.set_distance);
     std::size_t level = 0;
     for (std::size_t i = 0, first = 0; i < steps.segments; ++i, ++level) {
       const std::size_t end = first + steps.count(i, depth);
-      sum<kTiles>({first, end, all}, near, a, b, ahead);
+      sum<kTiles>({first, end, all}, close_by, a, b, ahead);
       first = end;
       // Each trailing one bit of the segment's number is a neighbour that waits.
       const auto neighbours = static_cast<std::size_t>(std::countr_one(i));
@@ -29084,7 +29815,7 @@ class TileKernel {
   // Sums that stay in the tiles. The previous sums are stored when their tiles are needed, and are
   // moved to c while the new sums are computed.
   template <int kTiles>
-  void sum(StepRange steps, const NearSteps& near, const RowTiles& a, const float* b,
+  void sum(StepRange steps, const NearSteps& close_by, const RowTiles& a, const float* b,
            const float* ahead) {
     if (steps.first == steps.end || late_tiles_ != kTiles) store_late();
     const bool late = late_tiles_ != 0;
@@ -29096,12 +29827,12 @@ class TileKernel {
     else if constexpr (splits)
       split_step_late<kTiles>(steps.first++, steps.all, a, b, ahead);
     else
-      step_late<kTiles>(steps.first++, near, steps.all, a, b);
-    add<kTiles>(steps, near, a, b, ahead);
+      step_late<kTiles>(steps.first++, close_by, steps.all, a, b);
+    add<kTiles>(steps, close_by, a, b, ahead);
     sums_.finish();
   }
   template <int kTiles>
-  HWY_NOINLINE HWY_MAYBE_UNUSED void add(const StepRange& steps, const NearSteps& near,
+  HWY_NOINLINE HWY_MAYBE_UNUSED void add(const StepRange& steps, const NearSteps& close_by,
                                          const RowTiles& a, const float* HWY_RESTRICT b,
                                          [[maybe_unused]] const float* ahead) {
     std::size_t i = steps.first;
@@ -29109,8 +29840,8 @@ class TileKernel {
       for (; i < steps.end; ++i)
         split_step<kTiles>(i, steps.all, a, b).run(Meanwhile{ahead + i * fetched_floats, sums_});
     } else {
-      for (; i < (std::min)(near.both, steps.end); ++i) step<kTiles, 2>(i, steps.all, a, b);
-      for (; i < (std::min)(near.upper, steps.end); ++i) step<kTiles, 1>(i, steps.all, a, b);
+      for (; i < (std::min)(close_by.both, steps.end); ++i) step<kTiles, 2>(i, steps.all, a, b);
+      for (; i < (std::min)(close_by.upper, steps.end); ++i) step<kTiles, 1>(i, steps.all, a, b);
       for (; i < steps.end; ++i) step<kTiles, 0>(i, steps.all, a, b);
     }
   }
@@ -29162,12 +29893,12 @@ class TileKernel {
   // Sets the first sums of tiles that still hold the previous sums. Each tile is stored just before
   // it is needed, which takes as long as a product.
   template <int kTiles>
-  void step_late(std::size_t number, const NearSteps& near, std::size_t all, const RowTiles& a,
+  void step_late(std::size_t number, const NearSteps& close_by, std::size_t all, const RowTiles& a,
                  const float* b) {
     const Exchange<kTiles> first{sums_.stored()};
-    if (number < near.both)
+    if (number < close_by.both)
       load<kTiles, 2>(number, all, a, b);
-    else if (number < near.upper)
+    else if (number < close_by.upper)
       load<kTiles, 1>(number, all, a, b);
     else
       load<kTiles, 0>(number, all, a, b);
@@ -29606,7 +30337,8 @@ static inline float cross_entropy_row(CachedRow& x, const CrossEntropyArgs& args
   const float from_mean = log_sum - differences / static_cast<float>(args.columns);
   const float unsmoothed = 1 - args.smoothing;
   // A share of zero does not multiply an infinity.
-  return std::fma(args.smoothing, from_mean, unsmoothed == 0 ? 0 : unsmoothed * from_label);
+  return fused_multiply_add(args.smoothing, from_mean,
+                            unsmoothed == 0 ? 0 : unsmoothed * from_label);
 }
 
 static inline void cross_entropy_kernel(const CrossEntropyArgs& args) noexcept {
@@ -29956,7 +30688,7 @@ bool center_is_off(Float rest, Float square) {
 // The variance from these means; NaN stays.
 template <class Float>
 Float variance_of(Float rest, Float square) {
-  return (std::max)(std::fma(-rest, rest, square), Float(0));
+  return (std::max)(fused_multiply_add(-rest, rest, square), Float(0));
 }
 
 // 1 / sqrt(variance + epsilon). A variance that is above all numbers says nothing of x: NaN instead
@@ -30929,9 +31661,11 @@ static inline T total(const SixteenLanes<T>& sums) {
 // 16 lanes pass over the chunk once for each part of the lanes: the chunk is in the first-level
 // cache, and the passes are independent, so they overlap. The square of an fp32 number is exact in
 // double (48 bits, exponents from -298 to 255), so whether product and sum are fused changes no bit
-// and every target, with or without fused multiply-add, agrees.
+// and every target, with or without fused multiply-add, agrees. Targets without vectors of double
+// add one element after the other.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void add_squares(const float* values, std::size_t count,
                                                       SixteenLanes<double>& sums) {
+#if HWY_HAVE_FLOAT64
   const hn::CappedTag<double, logical_lanes / 2> d;
   const hn::Rebind<float, decltype(d)> narrow;
   const std::size_t lanes = hn::Lanes(d);
@@ -30947,6 +31681,12 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void add_squares(const float* values, std::
     hn::Store(sum_0, d, sums.lane + part);
     hn::Store(sum_1, d, sums.lane + part + lanes);
   }
+#else
+  for (std::size_t i = 0; i < count; ++i) {
+    const double x = static_cast<double>(values[i]);
+    sums.lane[i % logical_lanes] += x * x;
+  }
+#endif
 }
 
 }  // namespace HWY_NAMESPACE
@@ -32288,14 +33028,6 @@ HWY_AFTER_NAMESPACE();
 // CPU identity, caches and usable cores as the operating system reports them. Each call reads
 // cpuid, sysfs and procfs again; values that cannot be read are 0 or empty.
 
-#if defined(__linux__)
-#include <sched.h>
-#include <sys/syscall.h>
-#endif
-#if defined(__x86_64__) || defined(__i386__)
-#include <cpuid.h>
-#endif
-
 namespace SOMA_NAMESPACE {
 
 struct CpuIdentity {
@@ -32337,15 +33069,6 @@ double control_group_quota(const std::string& root, std::string_view process_gro
 CpuShare cpu_share();
 
 CpuCaches cpu_caches();
-
-namespace detail {
-
-// Linux gives tile registers (AMX) to a process that asks for them. A thread that uses tiles has 8
-// KiB more state at each switch and interrupt, and an alternate signal stack must have room for it;
-// other threads pay nothing.
-bool ask_for_tiles();
-
-}  // namespace detail
 
 // Asks for the tile registers if the CPU has them.
 CpuIdentity cpu_identity();
@@ -32474,7 +33197,7 @@ inline DropoutArgs dropout_args(const DropoutSetting& setting, const Sequences& 
   args.row_indices = draw_rows(sequences, rows);
   if (!sequences.defined() && rows != 0) {
     static_cast<void>(token_index(rows - 1, 0, 0));
-    args.draw_row_stride = std::size_t{1} << 40;
+    args.draw_row_stride = std::uint64_t{1} << 40;
   }
   if (columns != 0) static_cast<void>(token_index(0, 0, columns - 1));
   return args;
@@ -35655,14 +36378,14 @@ inline void set_quantize_draws(const QuantizeSetting& setting, const Sequences& 
   y.draw.index = 0;
   if (setting.parameter) {
     static_cast<void>(parameter_index(rows - 1, columns - 1));
-    y.draw_row_stride = std::size_t{1} << 32;
+    y.draw_row_stride = std::uint64_t{1} << 32;
     return;
   }
   static_cast<void>(token_index(0, 0, columns - 1));
   y.row_indices = draw_rows(sequences, rows);
   if (!sequences.defined()) {
     static_cast<void>(token_index(rows - 1, 0, 0));
-    y.draw_row_stride = std::size_t{1} << 40;
+    y.draw_row_stride = std::uint64_t{1} << 40;
   }
 }
 
@@ -38106,7 +38829,7 @@ inline void adafactor_shape(const ShapeCall& call) {
 // old + share (next - old), as lerp.
 inline float mixed(float old, double next, double share) {
   return static_cast<float>(
-      std::fma(share, next - static_cast<double>(old), static_cast<double>(old)));
+      fused_multiply_add(share, next - static_cast<double>(old), static_cast<double>(old)));
 }
 
 class AdafactorStep {
@@ -38238,8 +38961,8 @@ class AdafactorStep {
       const float* w = now.data<float>();
       for_ranges(context_, elements, 2, [&](std::size_t begin, std::size_t end) {
         for (std::size_t i = begin; i < end; ++i)
-          u_[i] = static_cast<float>(std::fma(scale, static_cast<double>(u_[i]),
-                                              rounded(decay * static_cast<double>(w[i]))));
+          u_[i] = static_cast<float>(fused_multiply_add(
+              scale, static_cast<double>(u_[i]), rounded(decay * static_cast<double>(w[i]))));
       });
     }
     const float factor = decay != 0 ? 1 : static_cast<float>(scale);
@@ -38477,8 +39200,8 @@ struct PlaneSums {
                [&](std::size_t begin, std::size_t end) {
                  for (std::size_t i = begin; i < end; ++i) {
                    const float distance = center[i] - means[i % planes.channels];
-                   rest_to[i] = std::fma(pixels, distance, rest[i]);
-                   square_to[i] = std::fma(distance, rest[i] + rest_to[i], square[i]);
+                   rest_to[i] = fused_multiply_add(pixels, distance, rest[i]);
+                   square_to[i] = fused_multiply_add(distance, rest[i] + rest_to[i], square[i]);
                  }
                });
   }
@@ -40153,12 +40876,6 @@ class TaskShare {
 // (sched_yield): where others compute on it, each time may cost a time slice of the scheduler, some
 // milliseconds. std::atomic's wait() does: libstdc++ yields four times before it sleeps.
 
-#if defined(__linux__)
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
-
 namespace SOMA_NAMESPACE {
 
 // How long a thread spins for what another one does, before it sleeps: half as long after each wait
@@ -40217,7 +40934,6 @@ class Sleeper {
   void wait();
 
   std::atomic<std::uint32_t> asleep_{0};
-  static_assert(sizeof(std::atomic<std::uint32_t>) == 4, "a futex is four bytes");
 };
 
 }  // namespace SOMA_NAMESPACE
@@ -40230,7 +40946,7 @@ class ThreadPool {
 
   // width 0: as many as the affinity mask and the control group's quota allow. Errors
   // executor.width below 0 or above max_width, executor.thread_start where there is no memory for
-  // what follows forks.
+  // what follows forks, or a width above 1 where there are no threads.
   explicit ThreadPool(int width = 0);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -40286,7 +41002,7 @@ class ThreadPool {
       const ThreadPool* pool;
       Team* team;
       int number;
-      pthread_t thread;
+      system::Thread thread{};
     };
     // Never reallocated: threads are given their addresses.
     alignas(apart) std::vector<Worker> workers;
@@ -40297,9 +41013,6 @@ class ThreadPool {
   static std::uint32_t process();
 
   Turn& turn_here();
-
-  static std::uintptr_t name_of(pthread_t thread);
-  static std::uintptr_t this_thread();
 
   void run_job(Team& team, const Job& job) const;
 
@@ -40353,6 +41066,8 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
 }  // namespace SOMA_NAMESPACE
 #endif
 #ifndef SOMA_DISPATCH
+#include <cerrno>
+#include <cstdio>
 // ---- soma/base/name_pattern.hpp
 // Patterns of names, in which `*` stands for any characters.
 
@@ -40450,6 +41165,91 @@ Record agreement_of(Record identity, const Parameters& parameters,
 void check_parameters(const StateDict& saved, const Parameters& parameters);
 
 }  // namespace SOMA_NAMESPACE::train
+// ---- soma/system/files.hpp
+// Files by their numbers (descriptors), and what names in folders mean. Paths are UTF-8 on every
+// system, and contents are bytes. Functions that fail leave their reason in errno.
+//
+// What differs between systems:
+//   Windows   a file that somebody has open can neither be deleted nor replaced; so what is mapped
+//             elsewhere is a copy in memory. Folders are not synchronised.
+//   WASI      no locks, and mappings are copies.
+
+namespace SOMA_NAMESPACE::system {
+
+enum class FileKind : unsigned char { none, regular, folder, link, pipe, other };
+
+struct FileInfo {
+  FileKind kind = FileKind::none;  // none: there is no such file, or it cannot be asked for
+  std::uint64_t bytes = 0, device = 0, node = 0;
+  std::int64_t seconds = 0, nanoseconds = 0;  // when its content changed last
+  bool deleted = false;                       // open, but in no folder any more
+};
+
+// Follows symbolic links.
+FileInfo info_of(const std::string& path);
+// The same for the link itself, where the path names one.
+FileInfo info_of_link(const std::string& path);
+FileInfo info_of(int file);
+
+bool is_regular(const std::string& path);
+bool is_folder(const std::string& path);
+// A folder where another file system begins; false if the system cannot say.
+bool is_mount_point(const std::string& path);
+bool is_terminal(int file);
+// True for what separates names in paths.
+bool is_separator(char letter);
+
+// The numbers are -1 on errors. Programs that this process starts do not inherit them.
+
+// Does not wait for a pipe's writer.
+int open_to_read(const std::string& path);
+// The number of standard input, whose bytes come unchanged.
+int standard_input();
+// errno EEXIST: a file of that name exists.
+int create_file(const std::string& path);
+// Writes go to the end. `fresh`: as create_file() otherwise. On Windows nobody else can open the
+// file for writing.
+int open_to_append(const std::string& path, bool fresh);
+// Makes the file if there is none, and locks it; errno EWOULDBLOCK: another process, or this one,
+// holds the lock. It ends when the file is closed, or with the process.
+int open_lock(const std::string& path);
+// The same for a folder, which may be renamed meanwhile. errno as of open_lock(), or one of
+// has_no_locks().
+int lock_folder(const std::string& path);
+// True if this errno of lock_folder() means that the system cannot lock folders.
+bool has_no_locks(int number);
+// Locks an open file, where the system can: errno EWOULDBLOCK as above.
+bool lock_file(int file);
+
+// At most `most` bytes; 0 at the end, -1 on errors.
+std::ptrdiff_t read_some(int file, void* bytes, std::size_t most);
+bool read_at(int file, std::uint64_t place, void* bytes, std::size_t count);
+// True once read_some() would not wait, or the time has passed without (false).
+bool wait_for_bytes(int file, int milliseconds);
+bool write_all(int file, const void* bytes, std::size_t count);
+bool set_size(int file, std::uint64_t bytes);
+bool synchronise(int file);
+bool close_file(int file);
+
+// A new name survives a loss of power only if its folder is on the disk as well. Some file systems
+// cannot flush a folder, and need not.
+void synchronise_folder_of(const std::string& path);
+
+// A file of the new name is replaced. For folders errno EEXIST or ENOTEMPTY: one of that name
+// exists, and stays.
+bool rename_over(const std::string& from, const std::string& to);
+// Two folders in one step; errno EINVAL or ENOSYS where that is impossible.
+bool exchange(const std::string& one, const std::string& other);
+bool remove_file(const std::string& path);
+bool make_folder(const std::string& path);
+bool remove_empty_folder(const std::string& path);
+
+// The bytes of a file as read-only memory, fetched from the disk when they are touched; a copy
+// where a mapping would keep the file from being replaced. nullptr on errors. bytes > 0.
+const std::byte* map(int file, std::size_t bytes);
+void unmap(const std::byte* memory, std::size_t bytes) noexcept;
+
+}  // namespace SOMA_NAMESPACE::system
 // ---- soma/data/impl/batch_options.ipp
 // The functions of batch_options.hpp.
 
@@ -40511,7 +41311,7 @@ SOMA_INLINE Draw epoch_draw(std::uint64_t seed, std::uint64_t epoch, std::string
 }
 
 SOMA_INLINE std::vector<std::uint32_t> identity_order(std::size_t count) {
-  if (count >> 32 != 0)
+  if (std::uint64_t{count} >> 32 != 0)
     fail(error_id::index_range, "identity_order", "count", std::to_string(count), "below 2^32");
   std::vector<std::uint32_t> order(count);
   for (std::size_t i = 0; i < count; ++i) order[i] = static_cast<std::uint32_t>(i);
@@ -40606,7 +41406,7 @@ SOMA_INLINE void IndexedSource::start(std::size_t count) {
       (options_.drop_last && one_batch && !detail::batch_is_full(options_, count, rows)))
     fail(error_id::data_empty, operation_, "data", std::to_string(count) + " sequences",
          options_.drop_last ? "enough for a full batch, since drop_last is set" : "at least one");
-  if (count >> 32 != 0)
+  if (std::uint64_t{count} >> 32 != 0)
     fail(error_id::index_range, operation_, "data", std::to_string(count) + " sequences",
          "below 2^32");
   find_bounds(std::move(lengths));
@@ -41657,7 +42457,7 @@ SOMA_INLINE const Precision& validate(const Precision& precision, std::string_vi
       refuse("stored", "name", "an empty one", "the path of a layer, or a pattern");
   const Accumulation& accumulation = precision.accumulation;
   check_format("accumulation", accumulation.format);
-  constexpr std::size_t most = std::size_t{1} << 32;
+  constexpr std::uint64_t most = std::uint64_t{1} << 32;
   if (accumulation.chunk < 1 || accumulation.chunk > most)
     refuse("accumulation", "chunk", std::to_string(accumulation.chunk), "1 to 2^32");
   if (accumulation.promote > most)
@@ -41994,22 +42794,6 @@ SOMA_INLINE PrecisionEffect effect_of(const PrecisionState& state) {
 }
 
 }  // namespace SOMA_NAMESPACE
-// ---- soma/runtime/impl/clock.ipp
-// The functions of clock.hpp.
-
-namespace SOMA_NAMESPACE {
-
-SOMA_INLINE std::int64_t monotonic_nanoseconds() {
-  timespec now{};
-#if defined(CLOCK_MONOTONIC)
-  clock_gettime(CLOCK_MONOTONIC, &now);
-#else
-  timespec_get(&now, TIME_UTC);
-#endif
-  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
-}
-
-}  // namespace SOMA_NAMESPACE
 // ---- soma/runtime/impl/stop_flag.ipp
 // The functions of stop_flag.hpp.
 
@@ -42030,6 +42814,46 @@ SOMA_INLINE void check_stop(const StopFlag* stop, std::string_view operation) {
 }
 
 }  // namespace SOMA_NAMESPACE
+// ---- soma/system/impl/clock.ipp
+// The functions of clock.hpp.
+
+#if SOMA_WINDOWS
+#include <chrono>
+#else
+#include <time.h>
+#endif
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE std::int64_t monotonic_nanoseconds() {
+#if SOMA_WINDOWS
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+#else
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+#endif
+}
+
+}  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE::system {
+
+SOMA_INLINE std::int64_t time_of_day() {
+#if SOMA_WINDOWS
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+#else
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+#endif
+}
+
+}  // namespace SOMA_NAMESPACE::system
 // ---- soma/parallel/impl/communicator.ipp
 // The functions of communicator.hpp.
 
@@ -42128,11 +42952,11 @@ SOMA_INLINE void Communicator::give_up_after(const StopFlag* stop, double second
 
 SOMA_INLINE void Communicator::idle(std::uint64_t round) {
   constexpr std::uint64_t busy_rounds = 1000;  // some milliseconds: longer than most waits
-  constexpr timespec nap{0, 50'000};
+  constexpr std::int64_t nap = 50'000;         // nanoseconds
   if (round < busy_rounds)
-    ::sched_yield();
+    system::yield();
   else
-    ::nanosleep(&nap, nullptr);
+    system::sleep_for(nap);
 }
 
 SOMA_INLINE void Communicator::lost(int lost_rank, std::string_view reason) const {
@@ -44036,25 +44860,115 @@ SOMA_INLINE bool TrainerBase::evaluate(data::BatchSource& validation, Report& re
 }
 
 }  // namespace SOMA_NAMESPACE::train
-// ---- soma/runtime/impl/usage.ipp
-// The functions of usage.hpp.
+// ---- soma/system/impl/process.ipp
+// The functions of process.hpp.
+
+#if SOMA_WINDOWS
+#include <process.h>
+// As <windows.h> and <psapi.h> declare them; those would bring hundreds of macros.
+struct _PROCESS_MEMORY_COUNTERS;
+extern "C" __declspec(dllimport) void* __stdcall GetCurrentProcess(void);
+extern "C" __declspec(dllimport) int __stdcall K32GetProcessMemoryInfo(
+    void*, struct _PROCESS_MEMORY_COUNTERS*, unsigned long);
+extern "C" __declspec(dllimport) int __stdcall GetComputerNameA(char*, unsigned long*);
+#elif SOMA_POSIX
+#include <sys/resource.h>
+#include <unistd.h>
+#endif
 
 namespace SOMA_NAMESPACE {
 
+#if SOMA_WINDOWS
+
+namespace system::detail {
+
+// The layout of PROCESS_MEMORY_COUNTERS.
+struct MemoryCounters {
+  unsigned long bytes, page_faults;
+  std::size_t peak, now, rest[6];
+};
+
+inline MemoryCounters memory_counters() {
+  MemoryCounters counters{};
+  counters.bytes = sizeof counters;
+  K32GetProcessMemoryInfo(GetCurrentProcess(),
+                          reinterpret_cast<struct _PROCESS_MEMORY_COUNTERS*>(&counters),
+                          sizeof counters);
+  return counters;
+}
+
+}  // namespace system::detail
+
+SOMA_INLINE std::uint64_t peak_resident_bytes() { return system::detail::memory_counters().peak; }
+
+#elif SOMA_POSIX
+
 SOMA_INLINE std::uint64_t peak_resident_bytes() {
+#if SOMA_LINUX
+  constexpr std::uint64_t unit = 1024;
+#else
+  constexpr std::uint64_t unit = 1;  // macOS counts bytes
+#endif
   rusage usage{};
   if (::getrusage(RUSAGE_SELF, &usage) != 0) return 0;
-  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;  // Linux counts in kibibytes
+  return static_cast<std::uint64_t>(usage.ru_maxrss) * unit;
 }
 
-SOMA_INLINE std::uint64_t physical_memory_bytes() {
-  const long pages = ::sysconf(_SC_PHYS_PAGES), bytes = ::sysconf(_SC_PAGESIZE);
-  return pages > 0 && bytes > 0
-             ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(bytes)
-             : 0;
-}
+#else
+
+SOMA_INLINE std::uint64_t peak_resident_bytes() { return 0; }
+
+#endif
 
 }  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE::system {
+
+#if SOMA_WINDOWS
+
+SOMA_INLINE std::uint64_t resident_bytes() { return detail::memory_counters().now; }
+
+SOMA_INLINE std::uint64_t process_number() { return static_cast<std::uint64_t>(::_getpid()); }
+
+SOMA_INLINE std::string host_name() {
+  std::array<char, 256> name{};
+  unsigned long size = name.size();
+  return GetComputerNameA(name.data(), &size) != 0 ? std::string(name.data(), size) : "host";
+}
+
+#elif SOMA_POSIX
+
+SOMA_INLINE std::uint64_t resident_bytes() {
+  std::uint64_t bytes = 0;
+#if SOMA_LINUX
+  unsigned long long total = 0, resident = 0;
+  if (std::FILE* file = std::fopen("/proc/self/statm", "re")) {
+    if (std::fscanf(file, "%llu %llu", &total, &resident) == 2)
+      bytes = resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+    std::fclose(file);
+  }
+#endif
+  return bytes;
+}
+
+SOMA_INLINE std::uint64_t process_number() { return static_cast<std::uint64_t>(::getpid()); }
+
+SOMA_INLINE std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "host";
+}
+
+#else
+
+SOMA_INLINE std::uint64_t resident_bytes() { return 0; }
+
+SOMA_INLINE std::uint64_t process_number() { return 0; }
+
+SOMA_INLINE std::string host_name() { return "host"; }
+
+#endif
+
+}  // namespace SOMA_NAMESPACE::system
 // ---- soma/train/impl/loop.ipp
 // The loop of a run, and one step of it.
 
@@ -44953,7 +45867,7 @@ SOMA_INLINE Prefetch::Prefetch(BatchSource& source, std::size_t ahead)
     static_cast<Prefetch*>(self)->work();
     return nullptr;
   };
-  const int error = pthread_create(&thread_, nullptr, begin, this);
+  const int error = thread_.start(begin, this);
   if (error != 0)
     fail(error_id::thread_start, "Prefetch", "thread",
          std::string("refused by the system (").append(std::strerror(error)).append(")"),
@@ -44966,7 +45880,7 @@ SOMA_INLINE Prefetch::~Prefetch() {
     stopping_ = true;
   }
   room_.notify_one();
-  pthread_join(thread_, nullptr);
+  thread_.join();
 }
 
 SOMA_INLINE bool Prefetch::next(Batch& batch) {
@@ -45233,6 +46147,508 @@ SOMA_INLINE std::string to_string(const Tensor& tensor, const PrintOptions& opti
 }
 
 }  // namespace SOMA_NAMESPACE
+// ---- soma/system/impl/files.ipp
+// The functions of files.hpp: POSIX, and WASI, which has its files.
+
+#if !SOMA_WINDOWS
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#endif
+#if SOMA_POSIX
+#include <sys/file.h>
+#include <sys/mman.h>
+#else
+#include <new>
+#endif
+
+#if !SOMA_WINDOWS
+namespace SOMA_NAMESPACE::system {
+
+namespace detail {
+
+inline FileInfo info_from(const struct stat& known) {
+  FileInfo info;
+  info.kind = S_ISREG(known.st_mode)    ? FileKind::regular
+              : S_ISDIR(known.st_mode)  ? FileKind::folder
+              : S_ISLNK(known.st_mode)  ? FileKind::link
+              : S_ISFIFO(known.st_mode) ? FileKind::pipe
+                                        : FileKind::other;
+  info.bytes = static_cast<std::uint64_t>(known.st_size);
+  info.device = static_cast<std::uint64_t>(known.st_dev);
+  info.node = static_cast<std::uint64_t>(known.st_ino);
+#if defined(__APPLE__)
+  const timespec& changed = known.st_mtimespec;
+#else
+  const timespec& changed = known.st_mtim;
+#endif
+  info.seconds = changed.tv_sec;
+  info.nanoseconds = changed.tv_nsec;
+  info.deleted = known.st_nlink == 0;
+  return info;
+}
+
+}  // namespace detail
+
+SOMA_INLINE FileInfo info_of(const std::string& path) {
+  struct stat known {};
+  return ::stat(path.c_str(), &known) == 0 ? detail::info_from(known) : FileInfo();
+}
+
+SOMA_INLINE FileInfo info_of_link(const std::string& path) {
+  struct stat known {};
+  return ::lstat(path.c_str(), &known) == 0 ? detail::info_from(known) : FileInfo();
+}
+
+SOMA_INLINE FileInfo info_of(int file) {
+  struct stat known {};
+  return ::fstat(file, &known) == 0 ? detail::info_from(known) : FileInfo();
+}
+
+SOMA_INLINE bool is_regular(const std::string& path) {
+  return info_of(path).kind == FileKind::regular;
+}
+
+SOMA_INLINE bool is_folder(const std::string& path) {
+  return info_of(path).kind == FileKind::folder;
+}
+
+SOMA_INLINE bool is_mount_point([[maybe_unused]] const std::string& path) {
+#if defined(STATX_ATTR_MOUNT_ROOT)
+  struct statx found {};
+  return ::statx(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW, 0, &found) == 0 &&
+         (found.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+#else
+  return false;
+#endif
+}
+
+SOMA_INLINE bool is_terminal(int file) { return ::isatty(file) == 1; }
+
+SOMA_INLINE bool is_separator(char letter) { return letter == '/'; }
+
+SOMA_INLINE int open_to_read(const std::string& path) {
+  return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+}
+
+SOMA_INLINE int standard_input() { return STDIN_FILENO; }
+
+SOMA_INLINE int create_file(const std::string& path) {
+  int file = -1;
+  do file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  while (file < 0 && errno == EINTR);
+  return file;
+}
+
+SOMA_INLINE int open_to_append(const std::string& path, bool fresh) {
+  int flags = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK;
+  if (fresh) flags |= O_EXCL;
+  int file = -1;
+  do file = ::open(path.c_str(), flags, 0666);
+  while (file < 0 && errno == EINTR);
+  return file;
+}
+
+SOMA_INLINE bool lock_file([[maybe_unused]] int file) {
+#if SOMA_POSIX
+  int result = 0;
+  do result = ::flock(file, LOCK_EX | LOCK_NB);
+  while (result != 0 && errno == EINTR);
+  return result == 0;
+#else
+  return true;
+#endif
+}
+
+namespace detail {
+
+// The file if it could be locked; otherwise it is closed.
+inline int locked(int file) {
+  if (file < 0 || lock_file(file)) return file;
+  const int number = errno;
+  ::close(file);
+  errno = number;
+  return -1;
+}
+
+}  // namespace detail
+
+SOMA_INLINE int open_lock(const std::string& path) {
+  return detail::locked(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+}
+
+SOMA_INLINE int lock_folder(const std::string& path) {
+#if SOMA_POSIX
+  return detail::locked(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+#else
+  errno = is_folder(path) ? ENOSYS : ENOENT;
+  return -1;
+#endif
+}
+
+SOMA_INLINE bool has_no_locks(int number) {
+  return number == EOPNOTSUPP || number == ENOSYS || number == EINVAL || number == EBADF ||
+         number == ENOLCK;
+}
+
+SOMA_INLINE std::ptrdiff_t read_some(int file, void* bytes, std::size_t most) {
+  while (true) {
+    const auto count = ::read(file, bytes, most);
+    if (count >= 0 || errno != EINTR) return count;
+  }
+}
+
+SOMA_INLINE bool read_at(int file, std::uint64_t place, void* bytes, std::size_t count) {
+  return ::pread(file, bytes, count, static_cast<off_t>(place)) ==
+         static_cast<std::ptrdiff_t>(count);
+}
+
+SOMA_INLINE bool wait_for_bytes(int file, int milliseconds) {
+  pollfd waiting{.fd = file, .events = POLLIN, .revents = 0};
+  return ::poll(&waiting, 1, milliseconds) > 0;
+}
+
+SOMA_INLINE bool write_all(int file, const void* bytes, std::size_t count) {
+  const auto* at = static_cast<const char*>(bytes);
+  while (count != 0) {
+    const auto written = ::write(file, at, count);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    at += written;
+    count -= static_cast<std::size_t>(written);
+  }
+  return true;
+}
+
+SOMA_INLINE bool set_size(int file, std::uint64_t bytes) {
+  return ::ftruncate(file, static_cast<off_t>(bytes)) == 0;
+}
+
+SOMA_INLINE bool synchronise(int file) { return ::fsync(file) == 0; }
+
+SOMA_INLINE bool close_file(int file) { return ::close(file) == 0; }
+
+SOMA_INLINE void synchronise_folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  const int file = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file < 0) return;
+  static_cast<void>(::fsync(file));
+  ::close(file);
+}
+
+SOMA_INLINE bool rename_over(const std::string& from, const std::string& to) {
+  return ::rename(from.c_str(), to.c_str()) == 0;
+}
+
+SOMA_INLINE bool exchange([[maybe_unused]] const std::string& one,
+                          [[maybe_unused]] const std::string& other) {
+#if defined(RENAME_EXCHANGE)
+  return ::renameat2(AT_FDCWD, one.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE) == 0;
+#else
+  errno = ENOSYS;
+  return false;
+#endif
+}
+
+SOMA_INLINE bool remove_file(const std::string& path) { return ::unlink(path.c_str()) == 0; }
+
+SOMA_INLINE bool make_folder(const std::string& path) { return ::mkdir(path.c_str(), 0777) == 0; }
+
+SOMA_INLINE bool remove_empty_folder(const std::string& path) { return ::rmdir(path.c_str()) == 0; }
+
+#if SOMA_POSIX
+
+SOMA_INLINE const std::byte* map(int file, std::size_t bytes) {
+  void* memory = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file, 0);
+  return memory == MAP_FAILED ? nullptr : static_cast<const std::byte*>(memory);
+}
+
+SOMA_INLINE void unmap(const std::byte* memory, std::size_t bytes) noexcept {
+  ::munmap(const_cast<std::byte*>(memory), bytes);
+}
+
+#endif
+
+}  // namespace SOMA_NAMESPACE::system
+#endif
+
+#if !SOMA_POSIX
+namespace SOMA_NAMESPACE::system {
+
+namespace detail {
+
+inline constexpr std::align_val_t copy_alignment{64};
+
+}  // namespace detail
+
+SOMA_INLINE const std::byte* map(int file, std::size_t bytes) {
+  auto* memory =
+      static_cast<std::byte*>(::operator new(bytes, detail::copy_alignment, std::nothrow));
+  if (memory == nullptr) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  for (std::size_t at = 0; at < bytes;) {
+    const std::ptrdiff_t count = read_some(file, memory + at, bytes - at);
+    if (count <= 0) {
+      const int number = count < 0 ? errno : EIO;
+      unmap(memory, bytes);
+      errno = number;
+      return nullptr;
+    }
+    at += static_cast<std::size_t>(count);
+  }
+  return memory;
+}
+
+SOMA_INLINE void unmap(const std::byte* memory, std::size_t) noexcept {
+  ::operator delete(const_cast<std::byte*>(memory), detail::copy_alignment);
+}
+
+}  // namespace SOMA_NAMESPACE::system
+#endif
+// ---- soma/system/impl/files_windows.ipp
+// The functions of files.hpp: Windows. The C library's functions with wide names, and a few of the
+// system's, declared as <windows.h> does, which would bring hundreds of macros.
+
+#if SOMA_WINDOWS
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include <fcntl.h>
+#include <io.h>
+#include <share.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+struct _SECURITY_ATTRIBUTES;
+extern "C" __declspec(dllimport) void* __stdcall CreateFileW(const wchar_t*, unsigned long,
+                                                             unsigned long,
+                                                             struct _SECURITY_ATTRIBUTES*,
+                                                             unsigned long, unsigned long, void*);
+extern "C" __declspec(dllimport) int __stdcall MoveFileExW(const wchar_t*, const wchar_t*,
+                                                           unsigned long);
+extern "C" __declspec(dllimport) int __stdcall PeekNamedPipe(void*, void*, unsigned long,
+                                                             unsigned long*, unsigned long*,
+                                                             unsigned long*);
+extern "C" __declspec(dllimport) int __stdcall MultiByteToWideChar(unsigned, unsigned long,
+                                                                   const char*, int, wchar_t*, int);
+extern "C" __declspec(dllimport) unsigned long __stdcall GetLastError(void);
+
+namespace SOMA_NAMESPACE::system {
+
+namespace detail {
+
+// A path as the system takes it; empty for a text that is no UTF-8, which names no file.
+inline std::wstring wide(const std::string& path) {
+  constexpr unsigned utf8 = 65001;
+  constexpr unsigned long refuse_others = 8;  // MB_ERR_INVALID_CHARS
+  const int bytes = static_cast<int>(path.size());
+  const int size = MultiByteToWideChar(utf8, refuse_others, path.data(), bytes, nullptr, 0);
+  std::wstring text(static_cast<std::size_t>((std::max)(size, 0)), L'\0');
+  MultiByteToWideChar(utf8, refuse_others, path.data(), bytes, text.data(), size);
+  return text;
+}
+
+// The number of errno for GetLastError().
+inline int error_number() {
+  switch (GetLastError()) {
+    case 2:  // no such file
+    case 3:  // no such path
+      return ENOENT;
+    case 5:
+      return EACCES;
+    case 32:  // open elsewhere, in another way
+      return EWOULDBLOCK;
+    case 80:
+    case 183:
+      return EEXIST;
+    case 112:
+      return ENOSPC;
+    case 145:
+      return ENOTEMPTY;
+    default:
+      return EIO;
+  }
+}
+
+inline int open(const std::string& path, int flags, int sharing) {
+  int file = -1;
+  const errno_t error = ::_wsopen_s(&file, wide(path).c_str(), flags | _O_BINARY | _O_NOINHERIT,
+                                    sharing, _S_IREAD | _S_IWRITE);
+  if (error == 0) return file;
+  errno = _doserrno == 32 ? EWOULDBLOCK : error;  // 32: open elsewhere, in another way
+  return -1;
+}
+
+inline FileInfo info_from(const struct _stat64& known) {
+  FileInfo info;
+  const int kind = known.st_mode & _S_IFMT;
+  info.kind = kind == _S_IFREG   ? FileKind::regular
+              : kind == _S_IFDIR ? FileKind::folder
+              : kind == _S_IFIFO ? FileKind::pipe
+                                 : FileKind::other;
+  info.bytes = static_cast<std::uint64_t>(known.st_size);
+  info.device = static_cast<std::uint64_t>(known.st_dev);
+  info.node = static_cast<std::uint64_t>(known.st_ino);
+  info.seconds = known.st_mtime;
+  return info;
+}
+
+}  // namespace detail
+
+SOMA_INLINE FileInfo info_of(const std::string& path) {
+  struct _stat64 known {};
+  return ::_wstat64(detail::wide(path).c_str(), &known) == 0 ? detail::info_from(known)
+                                                             : FileInfo();
+}
+
+SOMA_INLINE FileInfo info_of_link(const std::string& path) { return info_of(path); }
+
+SOMA_INLINE FileInfo info_of(int file) {
+  struct _stat64 known {};
+  return ::_fstat64(file, &known) == 0 ? detail::info_from(known) : FileInfo();
+}
+
+SOMA_INLINE bool is_regular(const std::string& path) {
+  return info_of(path).kind == FileKind::regular;
+}
+
+SOMA_INLINE bool is_folder(const std::string& path) {
+  return info_of(path).kind == FileKind::folder;
+}
+
+SOMA_INLINE bool is_mount_point(const std::string&) { return false; }
+
+SOMA_INLINE bool is_terminal(int file) { return ::_isatty(file) != 0; }
+
+SOMA_INLINE bool is_separator(char letter) { return letter == '/' || letter == '\\'; }
+
+SOMA_INLINE int open_to_read(const std::string& path) {
+  return detail::open(path, _O_RDONLY, _SH_DENYNO);
+}
+
+SOMA_INLINE int standard_input() {
+  ::_setmode(0, _O_BINARY);
+  return 0;
+}
+
+SOMA_INLINE int create_file(const std::string& path) {
+  return detail::open(path, _O_WRONLY | _O_CREAT | _O_EXCL, _SH_DENYNO);
+}
+
+SOMA_INLINE int open_to_append(const std::string& path, bool fresh) {
+  return detail::open(path, _O_RDWR | _O_CREAT | _O_APPEND | (fresh ? _O_EXCL : 0), _SH_DENYWR);
+}
+
+SOMA_INLINE int open_lock(const std::string& path) {
+  return detail::open(path, _O_RDWR | _O_CREAT, _SH_DENYRW);
+}
+
+// The folder is opened for adding files, and others may do everything with it but open it so: they
+// may list, rename and delete it.
+SOMA_INLINE int lock_folder(const std::string& path) {
+  constexpr unsigned long add_files = 2, share_read_and_delete = 1 | 4, existing = 3;
+  constexpr unsigned long of_folders = 0x02000000;  // FILE_FLAG_BACKUP_SEMANTICS
+  if (!is_folder(path)) {
+    errno = ENOENT;
+    return -1;
+  }
+  void* folder = CreateFileW(detail::wide(path).c_str(), add_files, share_read_and_delete, nullptr,
+                             existing, of_folders, nullptr);
+  if (reinterpret_cast<std::intptr_t>(folder) == -1) {
+    errno = detail::error_number();
+    return -1;
+  }
+  return ::_open_osfhandle(reinterpret_cast<std::intptr_t>(folder), _O_RDONLY | _O_NOINHERIT);
+}
+
+SOMA_INLINE bool has_no_locks(int) { return false; }
+
+SOMA_INLINE bool lock_file(int) { return true; }  // open_to_append() has done so
+
+SOMA_INLINE std::ptrdiff_t read_some(int file, void* bytes, std::size_t most) {
+  constexpr std::size_t at_once = std::size_t{1} << 30;
+  return ::_read(file, bytes, static_cast<unsigned>((std::min)(most, at_once)));
+}
+
+SOMA_INLINE bool read_at(int file, std::uint64_t place, void* bytes, std::size_t count) {
+  return ::_lseeki64(file, static_cast<std::int64_t>(place), 0) >= 0 &&
+         read_some(file, bytes, count) == static_cast<std::ptrdiff_t>(count);
+}
+
+SOMA_INLINE bool wait_for_bytes(int file, int milliseconds) {
+  auto* pipe = reinterpret_cast<void*>(::_get_osfhandle(file));
+  constexpr int between_looks = 5;
+  for (int waited = 0;; waited += between_looks) {
+    unsigned long there = 0;
+    // It fails for what is no pipe, and at the end of one.
+    if (PeekNamedPipe(pipe, nullptr, 0, nullptr, &there, nullptr) == 0 || there != 0) return true;
+    if (waited >= milliseconds) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(between_looks));
+  }
+}
+
+SOMA_INLINE bool write_all(int file, const void* bytes, std::size_t count) {
+  constexpr std::size_t at_once = std::size_t{1} << 30;
+  const auto* at = static_cast<const char*>(bytes);
+  while (count != 0) {
+    const int written = ::_write(file, at, static_cast<unsigned>((std::min)(count, at_once)));
+    if (written < 0) return false;
+    at += written;
+    count -= static_cast<std::size_t>(written);
+  }
+  return true;
+}
+
+SOMA_INLINE bool set_size(int file, std::uint64_t bytes) {
+  const errno_t error = ::_chsize_s(file, static_cast<std::int64_t>(bytes));
+  if (error != 0) errno = error;
+  return error == 0;
+}
+
+SOMA_INLINE bool synchronise(int file) { return ::_commit(file) == 0; }
+
+SOMA_INLINE bool close_file(int file) { return ::_close(file) == 0; }
+
+SOMA_INLINE void synchronise_folder_of(const std::string&) {}
+
+SOMA_INLINE bool rename_over(const std::string& from, const std::string& to) {
+  constexpr unsigned long replace = 1, write_through = 8;
+  if (is_folder(from) && info_of(to).kind != FileKind::none) {
+    errno = EEXIST;
+    return false;
+  }
+  if (MoveFileExW(detail::wide(from).c_str(), detail::wide(to).c_str(), replace | write_through) !=
+      0)
+    return true;
+  errno = detail::error_number();
+  return false;
+}
+
+SOMA_INLINE bool exchange(const std::string&, const std::string&) {
+  errno = ENOSYS;
+  return false;
+}
+
+SOMA_INLINE bool remove_file(const std::string& path) {
+  return ::_wunlink(detail::wide(path).c_str()) == 0;
+}
+
+SOMA_INLINE bool make_folder(const std::string& path) {
+  return ::_wmkdir(detail::wide(path).c_str()) == 0;
+}
+
+SOMA_INLINE bool remove_empty_folder(const std::string& path) {
+  return ::_wrmdir(detail::wide(path).c_str()) == 0;
+}
+
+}  // namespace SOMA_NAMESPACE::system
+#endif
 // ---- soma/runtime/impl/cpu.ipp
 // The functions of cpu.hpp.
 
@@ -45251,12 +46667,12 @@ namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE std::string read_text(const std::string& path) {
   std::string text;
-  if (std::FILE* file = std::fopen(path.c_str(), "re")) {
-    char buffer[1024];
-    std::size_t count;
-    while ((count = std::fread(buffer, 1, sizeof buffer, file)) > 0) text.append(buffer, count);
-    std::fclose(file);
-  }
+  const int file = system::open_to_read(path);
+  if (file < 0) return text;
+  char buffer[1024];
+  for (std::ptrdiff_t count; (count = system::read_some(file, buffer, sizeof buffer)) > 0;)
+    text.append(buffer, static_cast<std::size_t>(count));
+  system::close_file(file);
   return text;
 }
 
@@ -45313,21 +46729,9 @@ namespace SOMA_NAMESPACE {
 
 SOMA_INLINE CpuShare cpu_share() {
   CpuShare share;
-  share.cores = (std::max)(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
-#if defined(__linux__)
-  // The kernel refuses a mask smaller than its own, so the mask grows until the call succeeds.
-  for (std::size_t processors = 1024; processors <= 1u << 20; processors *= 2) {
-    std::vector<unsigned long> mask(processors / (8 * sizeof(unsigned long)));
-    auto* set = reinterpret_cast<cpu_set_t*>(mask.data());
-    const std::size_t bytes = mask.size() * sizeof(unsigned long);
-    if (sched_getaffinity(0, bytes, set) == 0) {
-      share.cores = (std::max)(1, CPU_COUNT_S(bytes, set));
-      break;
-    }
-  }
+  share.cores = system::processors();
   share.quota =
       detail::control_group_quota("/sys/fs/cgroup", detail::read_text("/proc/self/cgroup"));
-#endif
   return share;
 }
 
@@ -45349,50 +46753,32 @@ SOMA_INLINE CpuCaches cpu_caches() {
   return caches;
 }
 
-}  // namespace SOMA_NAMESPACE
-
-namespace SOMA_NAMESPACE::detail {
-
-SOMA_INLINE bool ask_for_tiles() {
-#if defined(__linux__) && defined(__x86_64__) && defined(SYS_arch_prctl)
-  constexpr long request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM
-  return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
-#else
-  return false;
-#endif
-}
-
-}  // namespace SOMA_NAMESPACE::detail
-
-namespace SOMA_NAMESPACE {
-
 SOMA_INLINE CpuIdentity cpu_identity() {
   CpuIdentity identity;
-#if defined(__x86_64__) || defined(__i386__)
+#if defined(__x86_64__) || defined(__i386__) || defined(_M_X64)
   std::array<unsigned, 4> r{};
   const auto text = [](auto... words) {
     std::string bytes;
     (bytes.append(reinterpret_cast<const char*>(&words), sizeof words), ...);
     return bytes;
   };
-  if (__get_cpuid(0, &r[0], &r[1], &r[2], &r[3]) != 0) identity.vendor = text(r[1], r[3], r[2]);
-  if (__get_cpuid(1, &r[0], &r[1], &r[2], &r[3]) != 0) {
+  if (system::cpuid(0, 0, r)) identity.vendor = text(r[1], r[3], r[2]);
+  if (system::cpuid(1, 0, r)) {
     const unsigned base = (r[0] >> 8) & 15;
     identity.family = static_cast<int>(base == 15 ? base + ((r[0] >> 20) & 255) : base);
     identity.model = static_cast<int>(((r[0] >> 4) & 15) | ((r[0] >> 12) & 0xF0));
   }
-  if (__get_cpuid_count(7, 1, &r[0], &r[1], &r[2], &r[3]) != 0) {
+  if (system::cpuid(7, 1, r)) {
     identity.bf16_dot = (r[0] >> 5 & 1) != 0;
   }
-  if (__get_cpuid_count(7, 0, &r[0], &r[1], &r[2], &r[3]) != 0) {
+  if (system::cpuid(7, 0, r)) {
     constexpr unsigned amx_bf16_and_tile = 1u << 22 | 1u << 24;
     identity.bf16_dot = identity.bf16_dot && (r[2] >> 1 & 1) != 0;
     identity.bf16_tiles = identity.bf16_dot && (r[3] & amx_bf16_and_tile) == amx_bf16_and_tile &&
-                          detail::ask_for_tiles();
+                          system::ask_for_tiles();
   }
   for (unsigned leaf = 0x80000002u; leaf <= 0x80000004u; ++leaf)
-    if (__get_cpuid(leaf, &r[0], &r[1], &r[2], &r[3]) != 0)
-      identity.name += text(r[0], r[1], r[2], r[3]);
+    if (system::cpuid(leaf, 0, r)) identity.name += text(r[0], r[1], r[2], r[3]);
   identity.name.resize(std::strlen(identity.name.c_str()));
 #else
   // "CPU implementer : 0x41", "CPU part : 0xd0c" of the first processor.
@@ -45622,32 +47008,16 @@ SOMA_INLINE std::uint64_t TaskShare::fresh(int tasks) {
 
 namespace SOMA_NAMESPACE {
 
-SOMA_INLINE void Patience::relax() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  __asm__ volatile("yield");
-#endif
-}
+SOMA_INLINE void Patience::relax() { system::spin_hint(); }
 
 SOMA_INLINE void Sleeper::wake() {
   if (asleep_.load(std::memory_order_relaxed) == 0 ||
       asleep_.exchange(0, std::memory_order_relaxed) == 0)
     return;
-#if defined(SYS_futex)
-  syscall(SYS_futex, &asleep_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
-#else
-  asleep_.notify_one();
-#endif
+  system::wake(asleep_);
 }
 
-SOMA_INLINE void Sleeper::wait() {
-#if defined(SYS_futex)
-  syscall(SYS_futex, &asleep_, FUTEX_WAIT_PRIVATE, 1, nullptr, nullptr, 0);
-#else
-  asleep_.wait(1, std::memory_order_relaxed);
-#endif
-}
+SOMA_INLINE void Sleeper::wait() { system::sleep_while(asleep_, 1); }
 
 }  // namespace SOMA_NAMESPACE
 // ---- soma/runtime/impl/thread_pool.ipp
@@ -45659,6 +47029,9 @@ SOMA_INLINE ThreadPool::ThreadPool(int width) : width_(width), turn_(new Turn(pr
   if (width < 0 || width > max_width)
     fail(error_id::executor_width, "ThreadPool", "width", std::to_string(width),
          "0 (automatic) to " + std::to_string(max_width));
+  if (!system::has_threads && width > 1)
+    fail(error_id::thread_start, "ThreadPool", "width", std::to_string(width),
+         "1: this system has no threads");
   const int usable = cpu_share().usable();
   if (width_ == 0) width_ = usable;
   spin_ = width_ <= usable;
@@ -45683,7 +47056,7 @@ SOMA_INLINE void ThreadPool::run(int tasks, void (*task)(void*, int), void* arg)
   Turn& turn = turn_here();
   const Mutex::Lock lock(turn.mutex);
   start();
-  turn.caller.store(this_thread(), std::memory_order_relaxed);
+  turn.caller.store(system::this_thread(), std::memory_order_relaxed);
   // One job, but for millions of tasks.
   const std::int64_t most = std::int64_t{TaskShare::most} * width_;
   for (std::int64_t first = 0; first < tasks; first += most) {
@@ -45704,7 +47077,7 @@ SOMA_INLINE ThreadPool::Team::Team(std::size_t width) : members(width) {
 SOMA_INLINE std::uint32_t ThreadPool::process() {
   static std::atomic<std::uint32_t> forks{0};
   static const bool counted = [] {
-    const int error = pthread_atfork(nullptr, nullptr, [] { ++forks; });
+    const int error = system::after_fork([] { ++forks; });
     if (error != 0)
       fail(error_id::thread_start, "ThreadPool", "handler of forks",
            std::string("refused by the system (") + std::strerror(error) + ")", "memory for one");
@@ -45724,12 +47097,6 @@ SOMA_INLINE auto ThreadPool::turn_here() -> Turn& {
   }
   return *turn;
 }
-
-SOMA_INLINE std::uintptr_t ThreadPool::name_of(pthread_t thread) {
-  return std::bit_cast<std::uintptr_t>(thread);
-}
-
-SOMA_INLINE std::uintptr_t ThreadPool::this_thread() { return name_of(pthread_self()); }
 
 SOMA_INLINE void ThreadPool::run_job(Team& team, const Job& job) const {
   for (int member = 1; member < job.sharers; ++member) {
@@ -45777,14 +47144,14 @@ SOMA_INLINE void ThreadPool::run_share(Team& team, int owner, int (TaskShare::*t
 }
 
 SOMA_INLINE bool ThreadPool::inside_task() const {
-  const std::uintptr_t self = this_thread();
+  const std::uintptr_t self = system::this_thread();
   const Turn& turn = *turn_.load(std::memory_order_acquire);
   if (turn.process != process()) return false;
   if (turn.caller.load(std::memory_order_relaxed) == self) return true;
   const Team* team = visible_team_.load(std::memory_order_acquire);
   if (team == nullptr || process_ != process()) return false;
   for (const Team::Worker& worker : team->workers)
-    if (name_of(worker.thread) == self) return true;
+    if (worker.thread.is_this()) return true;
   return false;
 }
 
@@ -45814,7 +47181,7 @@ SOMA_INLINE void ThreadPool::start() {
   for (int number = 1; number < width_; ++number) {
     team_->workers.push_back({this, team_, number, {}});
     Team::Worker& worker = team_->workers.back();
-    const int error = pthread_create(&worker.thread, nullptr, &begin, &worker);
+    const int error = worker.thread.start(&begin, &worker);
     if (error == 0) continue;
     team_->workers.pop_back();
     const std::size_t started = team_->workers.size();
@@ -45838,7 +47205,7 @@ SOMA_INLINE void ThreadPool::stop() {
   if (team == nullptr || process_ != process()) return;
   for (Member& member : team->members) member.share.close();
   wake_sleepers(*team, width_);
-  for (const Team::Worker& worker : team->workers) pthread_join(worker.thread, nullptr);
+  for (Team::Worker& worker : team->workers) worker.thread.join();
   visible_team_.store(nullptr, std::memory_order_release);
   delete team;
 }

@@ -23,7 +23,7 @@ PLAIN_C = "soma/plugin.h"
 LAYERS = {
     "compat": 0,
     "base": 0,
-    "numeric": 1,
+    "system": 1, "numeric": 1,
     "simd": 2, "runtime": 2,
     "tensor": 3,
     "kernels": 4, "neuroncore": 4,

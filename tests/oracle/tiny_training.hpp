@@ -4,7 +4,7 @@
 #include "oracle/tiny_bert.hpp"
 #include "support/samples.hpp"
 
-#include <soma/api.hpp>
+#include <soma/interface.hpp>
 #include <soma/nn/precision_state.hpp>
 
 #include <algorithm>

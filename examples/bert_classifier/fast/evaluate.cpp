@@ -11,8 +11,8 @@
 #include <soma/base/fixed.hpp>
 #include <soma/metrics/classification.hpp>
 #include <soma/models/fast_classifier.hpp>
-#include <soma/runtime/clock.hpp>
 #include <soma/sparse.hpp>
+#include <soma/system/clock.hpp>
 
 #include <algorithm>
 #include <cmath>

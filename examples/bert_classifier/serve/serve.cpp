@@ -12,9 +12,9 @@
 #include <soma/base/fixed.hpp>
 #include <soma/models/fast_classifier.hpp>
 #include <soma/models/text_classifier.hpp>
-#include <soma/runtime/clock.hpp>
 #include <soma/soma.hpp>
 #include <soma/sparse.hpp>
+#include <soma/system/clock.hpp>
 #include <soma/text/byte_source.hpp>
 #include <soma/text/columns.hpp>
 

@@ -3,7 +3,7 @@
 
 #include <soma/io/json_lines.hpp>
 #include <soma/programs/device_scalars.hpp>
-#include <soma/runtime/usage.hpp>
+#include <soma/system/process.hpp>
 #include <soma/tensorboard.hpp>
 #include <soma/train/events.hpp>
 

@@ -16,6 +16,17 @@
 #error "Compile units that include soma without those flags; other units may keep them."
 #endif
 
+// The codes of formats, the counters of draws and the contents of files are little-endian words.
+#if defined(SOMA_TEST_BIG_ENDIAN) || \
+    (defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__)
+#error "soma needs a little-endian machine: codes, draws and files are little-endian words."
+#endif
+
+// The x87 unit computes in 80 bits and rounds when it stores.
+#if defined(__FLT_EVAL_METHOD__) && (__FLT_EVAL_METHOD__ == 2 || __FLT_EVAL_METHOD__ < 0)
+#error "soma's results are exact: on 32-bit x86 compile with -msse2 -mfpmath=sse."
+#endif
+
 #if !defined(__cplusplus) || \
     (__cplusplus < 202002L && (!defined(_MSVC_LANG) || _MSVC_LANG < 202002L))
 #error "soma needs C++20: compile with -std=c++20 or newer."

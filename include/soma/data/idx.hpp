@@ -8,10 +8,8 @@
 #include <soma/tensor/tensor.hpp>
 
 #include <array>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,17 +20,21 @@ namespace detail {
 
 std::uint32_t big_endian(std::span<const unsigned char> bytes);
 
-// Closes the file at its end of life.
+// An open file, read from its beginning on, and closed at the end of its life.
 class OpenFile {
  public:
-  explicit OpenFile(const std::string& path) : file_(std::fopen(path.c_str(), "rb")) {}
+  explicit OpenFile(const std::string& path);
   ~OpenFile();
   OpenFile(const OpenFile&) = delete;
   OpenFile& operator=(const OpenFile&) = delete;
-  std::FILE* get() const { return file_; }
+  // False: there is none, with errno.
+  bool is_open() const { return file_ >= 0; }
+  std::uint64_t length() const;
+  // False if there are not so many bytes.
+  bool read(void* to, std::size_t count);
 
  private:
-  std::FILE* file_;
+  int file_;
 };
 
 }  // namespace detail

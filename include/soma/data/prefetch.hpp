@@ -3,10 +3,8 @@
 // constructor starts a thread; the destructor joins it.
 
 #include <soma/data/batch.hpp>
-#include <soma/runtime/clock.hpp>
-#include <soma/runtime/mutex.hpp>
-
-#include <pthread.h>
+#include <soma/system/clock.hpp>
+#include <soma/system/threads.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -77,7 +75,7 @@ class Prefetch final : public BatchSource {
   Position position_;
   std::int64_t waited_ = 0;
   bool working_ = false, paused_ = false, stopping_ = false;
-  pthread_t thread_{};
+  system::Thread thread_{};
 };
 
 }  // namespace SOMA_NAMESPACE::data

@@ -6,6 +6,7 @@
 #include <soma/base/impl/fixed.ipp>
 #include <soma/base/impl/json_limits.ipp>
 #include <soma/base/impl/name_pattern.ipp>
+#include <soma/base/impl/number_text.ipp>
 #include <soma/base/impl/record.ipp>
 #include <soma/base/impl/sizes.ipp>
 #include <soma/data/impl/array_source.ipp>
@@ -33,8 +34,6 @@
 #include <soma/io/impl/npy_header.ipp>
 #include <soma/io/impl/payload.ipp>
 #include <soma/io/impl/safetensors_dtype.ipp>
-#include <soma/io/status/impl/process_start.ipp>
-#include <soma/io/status/impl/status_page.ipp>
 #include <soma/kernels/convert/impl/atomic_maximum.ipp>
 #include <soma/kernels/convert/impl/convert.ipp>
 #include <soma/kernels/impl/operand.ipp>
@@ -46,6 +45,7 @@
 #include <soma/numeric/impl/code_span.ipp>
 #include <soma/numeric/impl/draw_sequence.ipp>
 #include <soma/numeric/impl/formats.ipp>
+#include <soma/numeric/impl/fused.ipp>
 #include <soma/numeric/impl/inspect.ipp>
 #include <soma/numeric/impl/logical_index.ipp>
 #include <soma/numeric/impl/portable_math.ipp>
@@ -76,25 +76,29 @@
 #include <soma/ops/optimizer/impl/settings.ipp>
 #include <soma/ops/rows/impl/settings.ipp>
 #include <soma/runtime/impl/bf16_products.ipp>
-#include <soma/runtime/impl/clock.ipp>
 #include <soma/runtime/impl/context.ipp>
 #include <soma/runtime/impl/cpu.ipp>
 #include <soma/runtime/impl/heap.ipp>
 #include <soma/runtime/impl/host.ipp>
 #include <soma/runtime/impl/log.ipp>
 #include <soma/runtime/impl/memory.ipp>
-#include <soma/runtime/impl/mutex.ipp>
 #include <soma/runtime/impl/parallel.ipp>
 #include <soma/runtime/impl/stop_flag.ipp>
 #include <soma/runtime/impl/task_share.ipp>
 #include <soma/runtime/impl/thread_pool.ipp>
-#include <soma/runtime/impl/usage.ipp>
 #include <soma/runtime/impl/waiting.ipp>
 #include <soma/state/impl/arithmetic.ipp>
 #include <soma/state/impl/checkpoint.ipp>
 #include <soma/state/impl/join_parts.ipp>
 #include <soma/state/impl/operators.ipp>
 #include <soma/state/impl/state_dict.ipp>
+#include <soma/system/impl/clock.ipp>
+#include <soma/system/impl/files.ipp>
+#include <soma/system/impl/files_windows.ipp>
+#include <soma/system/impl/machine.ipp>
+#include <soma/system/impl/paths.ipp>
+#include <soma/system/impl/process.ipp>
+#include <soma/system/impl/threads.ipp>
 #include <soma/tensor/impl/dtype.ipp>
 #include <soma/tensor/impl/owner.ipp>
 #include <soma/tensor/impl/print.ipp>
@@ -118,3 +122,9 @@
 #include <soma/text/rows/impl/separators.ipp>
 #include <soma/text/rows/impl/sort_labels.ipp>
 #include <soma/text/tables/impl/table.ipp>
+
+#if SOMA_LINUX
+#include <soma/io/status/impl/process_start.ipp>
+#include <soma/io/status/impl/status_page.ipp>
+#include <soma/system/impl/shared_page.ipp>
+#endif

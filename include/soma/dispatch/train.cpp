@@ -16,7 +16,6 @@
 #include <soma/parallel/impl/reduce_scatter.ipp>
 #include <soma/parallel/impl/row_partition.ipp>
 #include <soma/parallel/impl/schedule.ipp>
-#include <soma/train/callbacks/impl/status_publisher.ipp>
 #include <soma/train/curves/impl/canvas.ipp>
 #include <soma/train/curves/impl/chart.ipp>
 #include <soma/train/curves/impl/markup.ipp>
@@ -50,3 +49,7 @@
 #include <soma/train/pipeline/impl/ranks.ipp>
 #include <soma/train/pipeline/impl/stage.ipp>
 #include <soma/train/pipeline/impl/tensors.ipp>
+
+#if SOMA_LINUX
+#include <soma/train/callbacks/impl/status_publisher.ipp>
+#endif

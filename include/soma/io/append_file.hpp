@@ -1,17 +1,13 @@
 #pragma once
-// AppendFile: a file that grows by complete pieces, such as the lines of a log. POSIX.
+// AppendFile: a file that grows by complete pieces, such as the lines of a log.
 
 #include <soma/base/file_error.hpp>
 
-#include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
-
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 namespace SOMA_NAMESPACE {
 
@@ -53,7 +49,7 @@ class AppendFile {
   std::string_view operation_;
   std::string path_;
   int descriptor_ = -1;
-  off_t size_ = 0;
+  std::uint64_t size_ = 0;
 };
 
 }  // namespace SOMA_NAMESPACE

@@ -1,11 +1,9 @@
 #pragma once
 // AtomicFile: a file that appears under its name when it is complete, or not at all. The file is
-// written under a temporary name beside its place, flushed to the disk, and renamed. POSIX.
+// written under a temporary name beside its place, flushed to the disk, and renamed.
 
 #include <soma/base/file_error.hpp>
 
-#include <atomic>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -14,23 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
-
 namespace SOMA_NAMESPACE {
-
-namespace detail {
-
-// A new name survives a loss of power only if its folder is on the disk as well. Some file systems
-// cannot flush a folder, and need not.
-void synchronise_folder_of(const std::string& path);
-
-// Nanoseconds of the real-time clock, which also runs while no program does.
-std::uint64_t time_of_day();
-
-}  // namespace detail
 
 // A unique name beside `path` that shows its purpose. In containers every process may have the same
 // number: the time distinguishes it from processes that ended before.

@@ -4,14 +4,12 @@
 // point, or a folder whose parent is not writable, cannot be renamed, and the process's working
 // folder should not be: in these folders, files are replaced one after another. The writer holds a
 // lock that ends with its process: the next writer of that name deletes the remains of a killed
-// one. POSIX.
+// one.
 
 #include <soma/base/file_error.hpp>
 #include <soma/io/atomic_file.hpp>
 #include <soma/io/folders.hpp>
 
-#include <cerrno>
-#include <cstdio>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -19,23 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 namespace SOMA_NAMESPACE {
-
-namespace detail {
-
-// Opens and locks a folder; returns its descriptor, or -1 with errno if there is no lock
-// (EWOULDBLOCK: another process holds it).
-int lock_folder(const std::string& path);
-
-// True if this errno of lock_folder() means that the system cannot lock folders.
-bool has_no_locks(int number);
-
-}  // namespace detail
 
 // Replaces a folder of that name with all its content (if the folder keeps its place: only files of
 // the same names). Errors file.write.
@@ -77,7 +59,6 @@ class AtomicFolder {
   void unlock() noexcept;
   // Called only at the end, because one of them may have been the only model of that name.
   static void remove_left(const std::string& path);
-  bool is_mount_point() const;
   void place_files();
   void exchange();
   void abandon() noexcept;

@@ -24,9 +24,6 @@
 #include <utility>
 #include <vector>
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 namespace SOMA_NAMESPACE::detail {
 
 inline constexpr std::string_view part_separator = "-of-";

@@ -12,23 +12,14 @@
 #include <soma/io/folders.hpp>
 #include <soma/state/checkpoint.hpp>
 
-#include <algorithm>
-#include <cerrno>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
-
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 namespace SOMA_NAMESPACE {
 

@@ -13,8 +13,6 @@
 #include <string>
 #include <string_view>
 
-#include <sys/stat.h>
-
 // The hash is compiled into the unit: no library to link.
 #ifndef XXH_INLINE_ALL
 #define XXH_INLINE_ALL

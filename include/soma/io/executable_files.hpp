@@ -14,6 +14,7 @@
 #include <soma/io/folders.hpp>
 #include <soma/io/mapped_file.hpp>
 #include <soma/programs/graph/executables.hpp>
+#include <soma/system/paths.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -68,9 +69,10 @@ std::vector<Executable> load_executables(const std::string& folder, std::string_
                                          const Knows& knows) {
   std::vector<std::string> paths;
   std::error_code problem;
-  for (std::filesystem::directory_iterator at(folder, problem), end; !problem && at != end;
-       at.increment(problem))
-    if (at->path().extension() == detail::executable_suffix) paths.push_back(at->path().string());
+  for (std::filesystem::directory_iterator at(system::path_of(folder), problem), end;
+       !problem && at != end; at.increment(problem))
+    if (at->path().extension() == detail::executable_suffix)
+      paths.push_back(system::text_of(at->path()));
   if (problem)
     detail::file_failed(error_id::file_read, "load_executables", folder, "cannot list",
                         problem.value(), "a folder of executables");

@@ -4,11 +4,8 @@
 #include <soma/base/file_error.hpp>
 #include <soma/io/atomic_file.hpp>
 
-#include <cstdio>
-#include <filesystem>
 #include <string>
 #include <string_view>
-#include <system_error>
 
 namespace SOMA_NAMESPACE {
 

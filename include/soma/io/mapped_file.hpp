@@ -1,20 +1,14 @@
 #pragma once
 // MappedFile: the bytes of a file as read-only memory, fetched from the disk when they are touched.
-// POSIX.
+// On Windows they are a copy, because a mapped file cannot be replaced there.
 
 #include <soma/base/file_error.hpp>
 
-#include <cerrno>
 #include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
-
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 namespace SOMA_NAMESPACE {
 

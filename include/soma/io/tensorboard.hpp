@@ -6,6 +6,8 @@
 
 #include <soma/io/append_file.hpp>
 #include <soma/io/folders.hpp>
+#include <soma/system/clock.hpp>
+#include <soma/system/process.hpp>
 
 #include <array>
 #include <atomic>
@@ -15,9 +17,6 @@
 #include <string_view>
 
 #include <protozero/pbf_writer.hpp>
-
-#include <time.h>
-#include <unistd.h>
 
 namespace SOMA_NAMESPACE {
 
@@ -93,9 +92,8 @@ class EventFile {
 
   // Seconds since 1970, the clock of events.
   static double now() {
-    timespec time{};
-    timespec_get(&time, TIME_UTC);
-    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+    const std::int64_t time = system::time_of_day();
+    return static_cast<double>(time / second) + 1e-9 * static_cast<double>(time % second);
   }
 
   // A point of the curve `tag`; the file keeps it as fp32. Error file.write.
@@ -147,7 +145,8 @@ class EventFile {
                                            summary_field = 5, value_field = 1, tag_field = 1,
                                            simple_value_field = 2, session_log_field = 7,
                                            status_field = 1;
-  static constexpr std::int32_t start_status = 1;  // SessionLog.START
+  static constexpr std::int64_t second = 1'000'000'000;  // nanoseconds
+  static constexpr std::int32_t start_status = 1;        // SessionLog.START
 
   // TensorBoard recognises its files by "tfevents" in the name, and reads the files of a folder in
   // the order of their names, so the time comes first: seconds in the usual place, and finer time
@@ -156,18 +155,15 @@ class EventFile {
     static std::atomic<std::uint64_t> counter{0};
     constexpr std::string_view operation = "EventFile";
     soma::make_folders(operation, folder);
-    std::array<char, 256> host{};
-    if (::gethostname(host.data(), host.size() - 1) != 0) host = {'h', 'o', 's', 't'};
-    timespec time{};
-    timespec_get(&time, TIME_UTC);
+    const std::int64_t time = system::time_of_day();
     const auto digits = [](std::size_t count, auto number) {
       const std::string text = std::to_string(number);
       return std::string(text.size() < count ? count - text.size() : 0, '0') + text;
     };
     std::string path(folder);
-    path.append("/events.out.tfevents.").append(digits(10, time.tv_sec));
-    path.append(".").append(host.data()).append(".").append(digits(9, time.tv_nsec));
-    path.append(".").append(std::to_string(::getpid()));
+    path.append("/events.out.tfevents.").append(digits(10, time / second));
+    path.append(".").append(system::host_name()).append(".").append(digits(9, time % second));
+    path.append(".").append(std::to_string(system::process_number()));
     path.append(".").append(std::to_string(counter.fetch_add(1))).append(suffix);
     return AppendFile(operation, path, ExistingFile::refuse);
   }

@@ -31,7 +31,7 @@ struct MatrixTarget {
   std::size_t row_stride = 0;  // elements
   Rounding rounding{};
   Draw draw{};
-  std::size_t draw_row_stride = 0;
+  std::uint64_t draw_row_stride = 0;
   const std::uint64_t* row_indices = nullptr;
 };
 
@@ -42,7 +42,7 @@ struct DropoutArgs {
   std::uint32_t threshold = 0;  // 0: no dropout
   float keep_scale = 1;         // 1 / (1 - probability), rounded to fp32
   Draw draw{};
-  std::size_t draw_row_stride = 0;
+  std::uint64_t draw_row_stride = 0;
   const std::uint64_t* row_indices = nullptr;
 };
 

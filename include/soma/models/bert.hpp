@@ -44,7 +44,10 @@ struct BertConfig {
 
   static BertConfig base();
   static BertConfig minilm();
-  static BertConfig small();
+  static BertConfig small_model();
+#ifndef small  // <windows.h> defines it: there, only the longer name exists
+  static BertConfig small() { return small_model(); }
+#endif
   static BertConfig tiny();
 };
 

@@ -17,8 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include <sys/stat.h>
-
 namespace SOMA_NAMESPACE::models {
 
 struct FastOptions {

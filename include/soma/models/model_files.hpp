@@ -14,8 +14,6 @@
 #include <string_view>
 #include <vector>
 
-#include <sys/stat.h>
-
 #include <nlohmann/json.hpp>
 
 namespace SOMA_NAMESPACE::models::detail {

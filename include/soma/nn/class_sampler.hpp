@@ -10,8 +10,8 @@
 #include <soma/nn/class_index.hpp>
 #include <soma/numeric/draw_sequence.hpp>
 #include <soma/ops/ranges.hpp>
-#include <soma/runtime/clock.hpp>
 #include <soma/state/state_dict.hpp>
+#include <soma/system/clock.hpp>
 
 #include <algorithm>
 #include <cstddef>

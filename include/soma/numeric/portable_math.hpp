@@ -3,12 +3,14 @@
 // -ffp-contract: learning-rate schedules, bias corrections and initialisers must not depend on the
 // host's libm. Not for inner loops.
 //
-// Two rules ensure it. A product that is fused with a sum is written as std::fma. A product that
+// Two rules ensure it. A product that is fused with a sum is written as
+// fused_multiply_add(). A product that
 // must not be fused passes through rounded(), which a compiler cannot look into; results pass
 // through it too, because a caller may add to them. Error bounds are in units in the last place of
 // the result; the tests measure against long double.
 
 #include <soma/base/config.hpp>
+#include <soma/numeric/fused.hpp>
 
 #include <array>
 #include <bit>
@@ -39,7 +41,7 @@ DoublePair multiply(DoublePair a, DoublePair b);
 template <std::size_t count>
 double polynomial(const std::array<double, count>& c, double x) {
   double sum = c[count - 1];
-  for (std::size_t i = count - 1; i-- > 0;) sum = std::fma(sum, x, c[i]);
+  for (std::size_t i = count - 1; i-- > 0;) sum = fused_multiply_add(sum, x, c[i]);
   return sum;
 }
 

@@ -5,7 +5,7 @@
 
 #include <soma/ops/operator.hpp>
 #include <soma/runtime/context.hpp>
-#include <soma/runtime/mutex.hpp>
+#include <soma/system/threads.hpp>
 #include <soma/tensor/owner.hpp>
 
 #include <algorithm>

@@ -8,8 +8,8 @@
 // sockets.
 
 #include <soma/base/error.hpp>
-#include <soma/runtime/clock.hpp>
 #include <soma/runtime/stop_flag.hpp>
+#include <soma/system/clock.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -19,9 +19,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-
-#include <sched.h>
-#include <time.h>
 
 namespace SOMA_NAMESPACE {
 

@@ -25,10 +25,10 @@
 #include <soma/ops/settings.hpp>
 #include <soma/parallel/collectives.hpp>
 #include <soma/parallel/gradient_bucket.hpp>
-#include <soma/runtime/clock.hpp>
 #include <soma/runtime/float_environment.hpp>
 #include <soma/runtime/heap_vector.hpp>
 #include <soma/runtime/shared.hpp>
+#include <soma/system/clock.hpp>
 
 #include <algorithm>
 #include <cstddef>

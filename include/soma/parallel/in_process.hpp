@@ -5,14 +5,12 @@
 
 #include <soma/base/error.hpp>
 #include <soma/parallel/communicator.hpp>
+#include <soma/system/threads.hpp>
 
-#include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -55,8 +53,8 @@ class InProcessGroup {
   void changed();
   void lose(int rank, std::string_view reason);
 
-  std::mutex mutex_;
-  std::condition_variable bell_;
+  Mutex mutex_;
+  Condition bell_;
   std::uint64_t changes_ = 0, last_number_ = 0;
   std::map<std::uint64_t, Message> messages_;  // in the order in which they were started
   std::vector<Rank> ranks_;

@@ -11,7 +11,7 @@
 #include <soma/runtime/log.hpp>
 #include <soma/runtime/math.hpp>
 #include <soma/runtime/memory.hpp>
-#include <soma/runtime/mutex.hpp>
+#include <soma/system/threads.hpp>
 
 #include <atomic>
 #include <cstdint>

@@ -4,25 +4,10 @@
 
 #include <soma/base/config.hpp>
 
-#include <algorithm>
-#include <array>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstring>
 #include <string>
 #include <string_view>
-#include <vector>
-
-#include <unistd.h>
-#if defined(__linux__)
-#include <sched.h>
-#include <sys/syscall.h>
-#endif
-#if defined(__x86_64__) || defined(__i386__)
-#include <cpuid.h>
-#endif
 
 namespace SOMA_NAMESPACE {
 
@@ -65,15 +50,6 @@ double control_group_quota(const std::string& root, std::string_view process_gro
 CpuShare cpu_share();
 
 CpuCaches cpu_caches();
-
-namespace detail {
-
-// Linux gives tile registers (AMX) to a process that asks for them. A thread that uses tiles has 8
-// KiB more state at each switch and interrupt, and an alternate signal stack must have room for it;
-// other threads pay nothing.
-bool ask_for_tiles();
-
-}  // namespace detail
 
 // Asks for the tile registers if the CPU has them.
 CpuIdentity cpu_identity();

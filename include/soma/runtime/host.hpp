@@ -3,11 +3,11 @@
 // faster. The description is for people and logs: no decision in soma depends on a measured rate.
 
 #include <soma/base/fixed.hpp>
-#include <soma/runtime/clock.hpp>
 #include <soma/runtime/context.hpp>
 #include <soma/runtime/cpu.hpp>
 #include <soma/runtime/float_environment.hpp>
 #include <soma/runtime/heap_vector.hpp>
+#include <soma/system/clock.hpp>
 
 #include <algorithm>
 #include <cstddef>

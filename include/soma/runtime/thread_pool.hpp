@@ -20,21 +20,16 @@
 #include <soma/base/error.hpp>
 #include <soma/runtime/cpu.hpp>
 #include <soma/runtime/executor.hpp>
-#include <soma/runtime/mutex.hpp>
 #include <soma/runtime/task_share.hpp>
 #include <soma/runtime/waiting.hpp>
+#include <soma/system/threads.hpp>
 
-#include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include <pthread.h>
 
 namespace SOMA_NAMESPACE {
 
@@ -44,7 +39,7 @@ class ThreadPool {
 
   // width 0: as many as the affinity mask and the control group's quota allow. Errors
   // executor.width below 0 or above max_width, executor.thread_start where there is no memory for
-  // what follows forks.
+  // what follows forks, or a width above 1 where there are no threads.
   explicit ThreadPool(int width = 0);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -100,7 +95,7 @@ class ThreadPool {
       const ThreadPool* pool;
       Team* team;
       int number;
-      pthread_t thread;
+      system::Thread thread{};
     };
     // Never reallocated: threads are given their addresses.
     alignas(apart) std::vector<Worker> workers;
@@ -111,9 +106,6 @@ class ThreadPool {
   static std::uint32_t process();
 
   Turn& turn_here();
-
-  static std::uintptr_t name_of(pthread_t thread);
-  static std::uintptr_t this_thread();
 
   void run_job(Team& team, const Job& job) const;
 

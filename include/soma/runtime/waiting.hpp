@@ -4,17 +4,13 @@
 // milliseconds. std::atomic's wait() does: libstdc++ yields four times before it sleeps.
 
 #include <soma/base/config.hpp>
-#include <soma/runtime/clock.hpp>
+#include <soma/system/clock.hpp>
+#include <soma/system/machine.hpp>
+#include <soma/system/threads.hpp>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-
-#if defined(__linux__)
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
 
 namespace SOMA_NAMESPACE {
 
@@ -74,7 +70,6 @@ class Sleeper {
   void wait();
 
   std::atomic<std::uint32_t> asleep_{0};
-  static_assert(sizeof(std::atomic<std::uint32_t>) == 4, "a futex is four bytes");
 };
 
 }  // namespace SOMA_NAMESPACE

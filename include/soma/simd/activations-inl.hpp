@@ -36,14 +36,14 @@ HWY_INLINE V gelu_sigmoid_derivative_lanes(DF d, V x) {
 // e (e + 2) / (e^2 + 2 e + 2) below: no cancellation, and no number that is too large.
 template <class DF, class V = hn::Vec<DF>>
 struct MishParts {
-  V small, gate, below;  // e, the tanh, and 1 / (e^2 + 2 e + 2) of the negative side
+  V little, gate, below;  // e, the tanh, and 1 / (e^2 + 2 e + 2) of the negative side
   hn::Mask<DF> negative;
   HWY_INLINE MishParts(DF d, V x)
-      : small(exp_lanes(d, hn::Neg(hn::Abs(x)))), negative(hn::Lt(x, hn::Zero(d))) {
-    const V one = hn::Set(d, 1.0f), two = hn::Set(d, 2.0f), e = small;
-    const V far = hn::Mul(e, hn::Add(e, two));  // e^2 + 2 e
-    const V near = fused(d, e, two, one);       // 1 + 2 e
-    const V numerator = hn::IfThenElse(negative, far, near);
+      : little(exp_lanes(d, hn::Neg(hn::Abs(x)))), negative(hn::Lt(x, hn::Zero(d))) {
+    const V one = hn::Set(d, 1.0f), two = hn::Set(d, 2.0f), e = little;
+    const V distant = hn::Mul(e, hn::Add(e, two));  // e^2 + 2 e
+    const V close_by = fused(d, e, two, one);       // 1 + 2 e
+    const V numerator = hn::IfThenElse(negative, distant, close_by);
     const V rest = hn::IfThenElse(negative, two, hn::Mul(hn::Mul(two, e), e));
     below = hn::Div(one, hn::Add(numerator, rest));
     gate = hn::Div(numerator, hn::Add(numerator, rest));
@@ -63,7 +63,7 @@ template <class DF, class V = hn::Vec<DF>>
 HWY_INLINE V mish_derivative_lanes(DF d, V x) {
   const V y = clamp_lanes(d, x, -110.0f, 110.0f);  // no infinity times zero
   const MishParts<DF> parts(d, y);
-  const V one = hn::Set(d, 1.0f), e = parts.small;
+  const V one = hn::Set(d, 1.0f), e = parts.little;
   const V power = hn::IfThenElse(parts.negative, e, hn::Mul(e, e));
   const V slope = hn::Mul(hn::Mul(power, hn::Add(one, e)), hn::Mul(parts.below, parts.below));
   return fused(d, hn::Mul(hn::Set(d, 4.0f), y), slope, parts.gate);

@@ -3,10 +3,9 @@
 // unit's flags, and so Highway's targets, seldom name them, though nearly all CPUs have them.
 
 #include <soma/base/config.hpp>
+#include <soma/system/machine.hpp>
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
+#include <array>
 
 namespace SOMA_NAMESPACE {
 
@@ -18,10 +17,9 @@ struct AesInstructions {
 inline AesInstructions find_aes_instructions() {
   AesInstructions found;
 #if defined(__x86_64__)
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  if (__get_cpuid(1, &a, &b, &c, &d) != 0) found.blocks = (c >> 25 & 1) != 0;
-  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) != 0)
-    found.vectors = found.blocks && (c >> 9 & 1) != 0;
+  std::array<unsigned, 4> r{};
+  if (system::cpuid(1, 0, r)) found.blocks = (r[2] >> 25 & 1) != 0;
+  if (system::cpuid(7, 0, r)) found.vectors = found.blocks && (r[2] >> 9 & 1) != 0;
 #else
   found.blocks = true;  // code that holds the instructions was compiled for them
 #endif

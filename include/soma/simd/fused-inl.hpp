@@ -1,5 +1,6 @@
-// Computes a * b + c, rounded once, on every target. If a target has no such instruction, std::fma
-// computes it one lane at a time, exact by definition: slow, but with the same bits.
+// Computes a * b + c, rounded once, on every target. Targets without such an instruction compute it
+// in double and round to odd, as exact_fused(float) does (numeric/impl/fused.ipp has the reason): a
+// vector takes some 30 instructions.
 
 #if defined(SOMA_SIMD_FUSED_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_SIMD_FUSED_INL_HPP
@@ -9,11 +10,15 @@
 #endif
 
 #include <soma/base/config.hpp>
+#include <soma/numeric/fused.hpp>
 
 #include <hwy/highway.h>
 
-#include <cmath>
 #include <cstddef>
+
+#if HWY_ARCH_WASM
+#include <wasm_simd128.h>
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace SOMA_NAMESPACE {
@@ -30,25 +35,92 @@ inline constexpr bool has_fused_multiply_add = HWY_TARGET != HWY_SCALAR && HWY_T
 inline constexpr bool has_fused_multiply_add = false;
 #endif
 
-// x[i] = x[i] * y[i] + z[i]. It is not inlined, because each polynomial calls it many times.
-HWY_NOINLINE HWY_MAYBE_UNUSED static void fused_one_by_one(float* x, const float* y, const float* z,
-                                                           std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) x[i] = std::fma(x[i], y[i], z[i]);
+#if HWY_TARGET != HWY_SCALAR && HWY_HAVE_FLOAT64
+
+// a * b + c in double, rounded to odd.
+template <class DD, class V = hn::Vec<DD>>
+HWY_INLINE V fused_to_odd(DD d, V a, V b, V c) {
+  const hn::RebindToSigned<DD> di;
+  const V product = hn::Mul(a, b);  // exact
+  const V sum = hn::Add(product, c), part = hn::Sub(sum, product);
+  const V lost = hn::Add(hn::Sub(product, hn::Sub(sum, part)), hn::Sub(c, part));
+  const auto bits = hn::BitCast(di, sum), one = hn::Set(di, 1);
+  // Away from zero where `lost` has the sum's sign, else towards it; only where the sum is even and
+  // something is lost. (NaN is lost where the sum is infinite or NaN.)
+  const auto step = hn::Or(hn::BroadcastSignBit(hn::BitCast(di, hn::Xor(lost, sum))), one);
+  const auto even = hn::Sub(hn::And(bits, one), one);
+  const auto inexact = hn::BitCast(di, hn::VecFromMask(d, hn::Gt(hn::Abs(lost), hn::Zero(d))));
+  return hn::BitCast(d, hn::Add(bits, hn::And(step, hn::And(even, inexact))));
 }
+
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V exact_fused_lanes(DF d, V a, V b, V c) {
+  if constexpr (hn::MaxLanes(DF()) * sizeof(double) <= 16) {
+    const hn::Rebind<double, DF> dd;
+    return hn::DemoteTo(
+        d, fused_to_odd(dd, hn::PromoteTo(dd, a), hn::PromoteTo(dd, b), hn::PromoteTo(dd, c)));
+  } else {
+    const hn::Half<DF> half;
+    const hn::Repartition<double, DF> dd;
+    const auto lower = fused_to_odd(dd, hn::PromoteTo(dd, hn::LowerHalf(half, a)),
+                                    hn::PromoteTo(dd, hn::LowerHalf(half, b)),
+                                    hn::PromoteTo(dd, hn::LowerHalf(half, c)));
+    const auto upper = fused_to_odd(dd, hn::PromoteTo(dd, hn::UpperHalf(half, a)),
+                                    hn::PromoteTo(dd, hn::UpperHalf(half, b)),
+                                    hn::PromoteTo(dd, hn::UpperHalf(half, c)));
+    return hn::Combine(d, hn::DemoteTo(half, upper), hn::DemoteTo(half, lower));
+  }
+}
+
+#elif HWY_ARCH_WASM
+
+// Highway 1.0.3 has no vectors of double for WebAssembly, which has them.
+HWY_INLINE v128_t fused_to_odd(v128_t a, v128_t b, v128_t c) {
+  const v128_t product = wasm_f64x2_mul(a, b), sum = wasm_f64x2_add(product, c);
+  const v128_t part = wasm_f64x2_sub(sum, product);
+  const v128_t lost =
+      wasm_f64x2_add(wasm_f64x2_sub(product, wasm_f64x2_sub(sum, part)), wasm_f64x2_sub(c, part));
+  const v128_t one = wasm_i64x2_splat(1);
+  const v128_t step = wasm_v128_or(wasm_i64x2_shr(wasm_v128_xor(lost, sum), 63), one);
+  const v128_t even = wasm_i64x2_sub(wasm_v128_and(sum, one), one);
+  const v128_t inexact = wasm_f64x2_gt(wasm_f64x2_abs(lost), wasm_f64x2_splat(0));
+  return wasm_i64x2_add(sum, wasm_v128_and(step, wasm_v128_and(even, inexact)));
+}
+
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V exact_fused_lanes(DF d, V a, V b, V c) {
+  const auto upper = [](v128_t x) { return wasm_i64x2_shuffle(x, x, 1, 1); };
+  const auto wide = [](v128_t x) { return wasm_f64x2_promote_low_f32x4(x); };
+  const v128_t x = a.raw, y = b.raw, z = c.raw;
+  const v128_t low = wasm_f32x4_demote_f64x2_zero(fused_to_odd(wide(x), wide(y), wide(z)));
+  if constexpr (hn::MaxLanes(DF()) <= 2) return V(low);
+  const v128_t high =
+      wasm_f32x4_demote_f64x2_zero(fused_to_odd(wide(upper(x)), wide(upper(y)), wide(upper(z))));
+  return V(wasm_i64x2_shuffle(low, high, 0, 2));
+}
+
+#else
+
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V exact_fused_lanes(DF d, V a, V b, V c) {
+  constexpr std::size_t lanes = hn::MaxLanes(DF());
+  alignas(64) float x[lanes], y[lanes], z[lanes];
+  hn::Store(a, d, x);
+  hn::Store(b, d, y);
+  hn::Store(c, d, z);
+  for (std::size_t i = 0; i < lanes; ++i) x[i] = detail::exact_fused(x[i], y[i], z[i]);
+  return hn::Load(d, x);
+}
+
+#endif
 
 // a * b + c, rounded once.
 template <class DF, class V = hn::Vec<DF>>
 HWY_INLINE V fused(DF d, V a, V b, V c) {
-  if constexpr (has_fused_multiply_add) {
+  if constexpr (has_fused_multiply_add)
     return hn::MulAdd(a, b, c);
-  } else {
-    alignas(64) float x[16], y[16], z[16];
-    hn::Store(a, d, x);
-    hn::Store(b, d, y);
-    hn::Store(c, d, z);
-    fused_one_by_one(x, y, z, hn::Lanes(d));
-    return hn::Load(d, x);
-  }
+  else
+    return exact_fused_lanes(d, a, b, c);
 }
 
 }  // namespace HWY_NAMESPACE

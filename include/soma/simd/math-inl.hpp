@@ -134,26 +134,26 @@ HWY_INLINE V log_one_plus_lanes(DF d, V u) {
 // exp(-|x|) and 1 / (1 + exp(-|x|)), on which all logistic functions build.
 template <class DF, class V = hn::Vec<DF>>
 struct LogisticParts {
-  V small, upper;
+  V little, upper;
   HWY_INLINE LogisticParts(DF d, V x)
-      : small(exp_lanes(d, hn::Neg(hn::Abs(x)))),
-        upper(hn::Div(hn::Set(d, 1.0f), hn::Add(hn::Set(d, 1.0f), small))) {}
+      : little(exp_lanes(d, hn::Neg(hn::Abs(x)))),
+        upper(hn::Div(hn::Set(d, 1.0f), hn::Add(hn::Set(d, 1.0f), little))) {}
 };
 
 // 1 / (1 + exp(-x)), to 2.5 ulp.
 template <class DF, class V = hn::Vec<DF>>
 HWY_INLINE V sigmoid_lanes(DF d, V x) {
   const V one = hn::Set(d, 1.0f);
-  const V small = exp_lanes(d, hn::Neg(hn::Abs(x)));
-  const V above = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), small, one);
-  return hn::Div(above, hn::Add(one, small));
+  const V little = exp_lanes(d, hn::Neg(hn::Abs(x)));
+  const V above = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), little, one);
+  return hn::Div(above, hn::Add(one, little));
 }
 
 // sigmoid(x) (1 - sigmoid(x)), to 5 ulp.
 template <class DF, class V = hn::Vec<DF>>
 HWY_INLINE V sigmoid_derivative_lanes(DF d, V x) {
   const LogisticParts<DF> parts(d, x);
-  return hn::Mul(hn::Mul(parts.upper, parts.upper), parts.small);
+  return hn::Mul(hn::Mul(parts.upper, parts.upper), parts.little);
 }
 
 // x sigmoid(x), to 3.5 ulp for x > -87. Below, where the sigmoid is subnormal, within 2^-142; -0 at
@@ -171,7 +171,7 @@ HWY_INLINE V silu_derivative_lanes(DF d, V x) {
   const LogisticParts<DF> parts(d, y);
   // With u = |y|, s = 1 / (1 + e), e = exp(-u): s + u s s e above zero and e s - u s s e =
   // s e (1 - u s) below.
-  const V u = hn::Abs(y), s = parts.upper, e = parts.small;
+  const V u = hn::Abs(y), s = parts.upper, e = parts.little;
   const V positive = fused(d, hn::Mul(u, e), hn::Mul(s, s), s);
   const V negative = hn::Mul(hn::Mul(s, e), fused(d, hn::Neg(u), s, hn::Set(d, 1.0f)));
   return hn::IfThenElse(hn::Lt(y, hn::Zero(d)), negative, positive);
@@ -180,9 +180,9 @@ HWY_INLINE V silu_derivative_lanes(DF d, V x) {
 // ln(1 + exp x) = max(x, 0) + ln(1 + exp(-|x|)), to 1.9 ulp.
 template <class DF, class V = hn::Vec<DF>>
 HWY_INLINE V softplus_lanes(DF d, V x) {
-  const V small = exp_lanes(d, hn::Neg(hn::Abs(x)));
+  const V little = exp_lanes(d, hn::Neg(hn::Abs(x)));
   const V positive = hn::IfThenElse(hn::Gt(x, hn::Zero(d)), x, hn::Zero(d));
-  return hn::Add(positive, log_one_plus_lanes(d, small));
+  return hn::Add(positive, log_one_plus_lanes(d, little));
 }
 
 // tanh, to 1.5 ulp. Near zero by x + x^3 P(x^2) (2^-28.4 up to 0.6), else 1 - 2 / (exp 2|x| + 1).
@@ -192,10 +192,10 @@ HWY_INLINE V tanh_lanes(DF d, V x) {
   const V u = hn::Abs(x), z = hn::Mul(x, x);
   const V p = polynomial(d, z, -5.89796621e-3f, 2.07986254e-2f, -5.37847169e-2f, 0.133319363f,
                          -0.333332986f);
-  const V near = fused(d, hn::Mul(u, z), p, u);
+  const V close_by = fused(d, hn::Mul(u, z), p, u);
   const V grown = exp_lanes(d, hn::Add(u, u));
-  const V far = hn::Sub(one, hn::Div(hn::Set(d, 2.0f), hn::Add(grown, one)));
-  const V magnitude = hn::IfThenElse(hn::Lt(u, hn::Set(d, 0.6f)), near, far);
+  const V distant = hn::Sub(one, hn::Div(hn::Set(d, 2.0f), hn::Add(grown, one)));
+  const V magnitude = hn::IfThenElse(hn::Lt(u, hn::Set(d, 0.6f)), close_by, distant);
   return hn::CopySignToAbs(magnitude, x);
 }
 
@@ -203,7 +203,7 @@ HWY_INLINE V tanh_lanes(DF d, V x) {
 template <class DF, class V = hn::Vec<DF>>
 HWY_INLINE V tanh_derivative_lanes(DF d, V x) {
   const LogisticParts<DF> parts(d, hn::Add(x, x));
-  return hn::Mul(hn::Mul(parts.upper, parts.upper), hn::Mul(hn::Set(d, 4.0f), parts.small));
+  return hn::Mul(hn::Mul(parts.upper, parts.upper), hn::Mul(hn::Set(d, 4.0f), parts.little));
 }
 
 // The tail of the normal distribution: Phi(-t) = decay * ratio with t = |x| (at most 15), decay =
@@ -229,8 +229,8 @@ struct NormalTail {
     const V p = polynomial(d, s, -1.31971959e-4f, 1.79354203e-4f, 1.56992383e-3f, -3.51255387e-3f,
                            -7.52527174e-3f, 6.04038313e-2f, -0.186523438f, 0.387136906f,
                            -0.607896566f, 0.755285144f);
-    const V near = hn::Mul(p, inverse);
-    ratio = fused(d, lost, fused(d, t, near, hn::Set(d, -0.398942280f)), near);
+    const V close_by = hn::Mul(p, inverse);
+    ratio = fused(d, lost, fused(d, t, close_by, hn::Set(d, -0.398942280f)), close_by);
   }
 };
 
@@ -285,7 +285,7 @@ HWY_INLINE V gelu_tanh_derivative_lanes(DF d, V x) {
   const V y = clamp_lanes(d, x, -12.0f, 12.0f);  // beyond, s (1 - s) is zero
   const LogisticParts<DF> parts(d, gelu_tanh_argument(d, y));
   const V slope = fused(d, hn::Mul(y, y), hn::Set(d, 0.214064449f), hn::Set(d, 1.59576912f));
-  const V u = hn::Mul(hn::Abs(y), slope), s = parts.upper, e = parts.small;
+  const V u = hn::Mul(hn::Abs(y), slope), s = parts.upper, e = parts.little;
   const V positive = fused(d, hn::Mul(u, e), hn::Mul(s, s), s);
   const V negative = hn::Mul(hn::Mul(s, e), fused(d, hn::Neg(u), s, hn::Set(d, 1.0f)));
   return hn::IfThenElse(hn::Lt(y, hn::Zero(d)), negative, positive);
@@ -330,8 +330,8 @@ HWY_INLINE void reduce_quarter_turns(DF d, V x, V& r, VI& n) {
   r = fused(d, whole, hn::Set(d, -0x1.921fb6p0f), x);
   r = fused(d, whole, hn::Set(d, 0x1.777a5cp-25f), r);
   r = fused(d, whole, hn::Set(d, 0x1.ee59dap-50f), r);
-  const auto far = hn::Gt(x, hn::Set(d, 0x1.921fb6p18f));
-  if (HWY_UNLIKELY(!hn::AllFalse(d, far))) {
+  const auto distant = hn::Gt(x, hn::Set(d, 0x1.921fb6p18f));
+  if (HWY_UNLIKELY(!hn::AllFalse(d, distant))) {
     alignas(64) float values[16], rests[16];
     alignas(64) std::int32_t quadrants[16];
     hn::Store(x, d, values);

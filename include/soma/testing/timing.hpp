@@ -3,7 +3,7 @@
 
 #include <soma/ops/registry.hpp>
 #include <soma/ops/run.hpp>
-#include <soma/runtime/clock.hpp>
+#include <soma/system/clock.hpp>
 #include <soma/testing/values.hpp>
 
 #include <algorithm>

@@ -1,35 +1,27 @@
 #pragma once
 // ByteSource: the bytes of a file in order, unpacked if the content is gzip (the name does not
 // matter), and as UTF-8 if it is UTF-16 with a byte order mark; or of a text in memory. Needs zlib.
-// POSIX.
 //
 // Unpacking takes about as long as cutting rows. With ReadAhead::yes a thread of the source unpacks
 // ahead of the reader, who gets the same bytes and errors.
 
 #include <soma/base/file_error.hpp>
 #include <soma/runtime/stop_flag.hpp>
+#include <soma/system/files.hpp>
+#include <soma/system/threads.hpp>
 #include <soma/text/utf8.hpp>
 
 #include <algorithm>
-#include <cerrno>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <iterator>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
-#include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 
 namespace SOMA_NAMESPACE::text {
@@ -41,7 +33,7 @@ struct FileState {
   friend bool operator==(const FileState&, const FileState&) = default;
 };
 
-enum class ReadAhead : std::uint8_t { no, yes };  // yes: the permission to run a thread
+enum class ReadAhead : std::uint8_t { no, yes };  // yes: may run a thread, where there are any
 
 class ByteSource {
  public:
@@ -145,13 +137,13 @@ class ByteSource {
     void work();
 
     std::unique_ptr<ByteSource> source_;
-    std::mutex mutex_{};  // protects everything below
-    std::condition_variable filled_{}, room_{};
+    Mutex mutex_{};  // protects everything below
+    Condition filled_{}, room_{};
     Block blocks_[4]{};
     std::size_t first_ = 0, ready_ = 0;
     bool stopping_ = false, ended_ = false;
     std::exception_ptr problem_{};
-    std::thread thread_{};
+    system::Thread thread_{};
   };
 
   ByteSource(std::string_view operation, std::string name)
@@ -191,7 +183,7 @@ class ByteSource {
 
   void check_unchanged();
 
-  static FileState state_of(const struct stat& known);
+  static FileState state_of(const system::FileInfo& known);
   [[noreturn]] void failed(std::string_view problem, int number) const;
 
   std::string_view operation_;

@@ -1,16 +1,11 @@
 #pragma once
-// Reads a small file as one text. (Large files are mapped: soma/io.) POSIX.
+// Reads a small file as one text. (Large files are mapped: soma/io.)
 
 #include <soma/base/file_error.hpp>
 
-#include <cerrno>
 #include <cstddef>
 #include <string>
 #include <string_view>
-
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 namespace SOMA_NAMESPACE::text {
 

@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -99,7 +98,7 @@ class TokenizerFolder {
   bool exists(const char* name) const;
   std::string content(const char* name) const;
 
-  std::filesystem::path folder_;
+  std::string folder_;
   std::vector<std::string>* notes_;
   std::vector<AddedToken> added_;
   std::vector<std::string> unused_;  // bos_token, eos_token

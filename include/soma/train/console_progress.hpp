@@ -2,8 +2,8 @@
 // ConsoleProgress: the progress of a run on a stream of the host. On a terminal it rewrites one
 // line; elsewhere it writes a line now and then. Opt-in: this header includes <ostream>.
 
-#include <soma/runtime/clock.hpp>
-#include <soma/runtime/usage.hpp>
+#include <soma/system/clock.hpp>
+#include <soma/system/process.hpp>
 #include <soma/train/report.hpp>
 
 #include <cmath>

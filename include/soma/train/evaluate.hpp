@@ -4,7 +4,7 @@
 #include <soma/metrics/classification.hpp>
 #include <soma/nn/precision_state.hpp>
 #include <soma/nn/task.hpp>
-#include <soma/runtime/clock.hpp>
+#include <soma/system/clock.hpp>
 #include <soma/train/evaluation.hpp>
 
 #include <cstddef>

@@ -3,7 +3,7 @@
 // on several ranks, for this rank's shards of each batch.
 
 #include <soma/autograd/tape.hpp>
-#include <soma/runtime/clock.hpp>
+#include <soma/system/clock.hpp>
 #include <soma/train/ranks.hpp>
 #include <soma/train/step_gradients.hpp>
 

@@ -165,14 +165,14 @@ TEST_CASE("only what lies near is looked at", "[unit][neuroncore]") {
   for (std::size_t i = 0; i < 4096; ++i)
     touches.add({block(i * 1237 % 4096), {}, nc::Opcode::copy, true, {}, 0});
   CHECK(touches.size() == 4096);
-  for (std::size_t i = 0; i < 4096; ++i) CHECK(touches.near(block(i)).size() == 1);
+  for (std::size_t i = 0; i < 4096; ++i) CHECK(touches.close_by(block(i)).size() == 1);
   const Region five(Region::Space::hbm, 0, 1, 64 * 100 - 1, 64 * 3 + 2, nullptr, 0);
-  const auto near = touches.near(five);
+  const auto near = touches.close_by(five);
   CHECK(near.size() == 5);
   CHECK(std::is_sorted(near.begin(), near.end()));  // in the order in which they were added
   for (const nc::Touches::Index index : std::vector(near.begin(), near.end())) touches.erase(index);
-  CHECK(touches.near(five).empty());
+  CHECK(touches.close_by(five).empty());
   CHECK(touches.size() == 4091);
   touches.clear();
-  CHECK(touches.near(five).empty());
+  CHECK(touches.close_by(five).empty());
 }

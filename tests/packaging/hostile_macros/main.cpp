@@ -4,10 +4,23 @@
 
 #define min(a, b) soma_was_hit_by_min
 #define max(a, b) soma_was_hit_by_max
-#define near soma_was_hit_by_near
-#define far soma_was_hit_by_far
-#define small soma_was_hit_by_small
-#define ERROR soma_was_hit_by_ERROR
+// As <windows.h> has them: declarations and their uses suffer in different ways, so a name that is
+// merely renamed would still compile.
+#define near
+#define far
+#define small char
+#define ERROR 0
+#define interface struct
+#define IN
+#define OUT
+#define OPTIONAL
+#define CONST const
+#define VOID void
+#define DELETE (0x00010000L)
+#define TRUE 1
+#define FALSE 0
+#define pascal __attribute__((stdcall))
+#define cdecl
 #define I soma_was_hit_by_I
 // Qt's.
 #define slots

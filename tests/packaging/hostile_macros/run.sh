@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Macros named min, max, near, far, small, ERROR, I, and Qt's slots, signals, emit, foreach, are in force when soma is
+# Macros named min, max, near, far, small, ERROR, interface and others as <windows.h> has them, I, and Qt's slots, signals, emit, foreach, are in force when soma is
 # included.
 # shellcheck source=tests/packaging/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"

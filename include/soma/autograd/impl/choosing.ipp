@@ -6,6 +6,7 @@
 #include <soma/autograd/functions.hpp>
 #include <soma/autograd/tape.hpp>
 #include <soma/numeric/draw_sequence.hpp>
+#include <soma/numeric/portable_math.hpp>
 #include <soma/ops/choose/elements.hpp>
 #include <soma/ops/choose/settings.hpp>
 #include <soma/ops/element/settings.hpp>
@@ -215,7 +216,7 @@ SOMA_INLINE void draw_once(std::span<const float> weights, DrawSequence& draws,
                            std::span<std::int64_t> chosen) {
   std::vector<std::pair<double, std::int64_t>> times;
   for (std::size_t i = 0; i < weights.size(); ++i) {
-    const double time = -std::log(inner_unit(draws)) / static_cast<double>(weights[i]);
+    const double time = -portable_log(inner_unit(draws)) / static_cast<double>(weights[i]);
     if (weights[i] > 0) times.emplace_back(time, static_cast<std::int64_t>(i));
   }
   std::partial_sort(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(chosen.size()),

@@ -5,13 +5,13 @@
 
 #include <soma/base/file_error.hpp>
 #include <soma/base/sizes.hpp>
+#include <soma/system/files.hpp>
 #include <soma/tensor/tensor.hpp>
 
 #include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,8 +24,22 @@ SOMA_INLINE std::uint32_t big_endian(std::span<const unsigned char> bytes) {
   return value;
 }
 
+SOMA_INLINE OpenFile::OpenFile(const std::string& path) : file_(system::open_to_read(path)) {}
+
 SOMA_INLINE OpenFile::~OpenFile() {
-  if (file_ != nullptr) std::fclose(file_);
+  if (is_open()) system::close_file(file_);
+}
+
+SOMA_INLINE std::uint64_t OpenFile::length() const { return system::info_of(file_).bytes; }
+
+SOMA_INLINE bool OpenFile::read(void* to, std::size_t count) {
+  for (auto* at = static_cast<unsigned char*>(to); count != 0;) {
+    const std::ptrdiff_t found = system::read_some(file_, at, count);
+    if (found <= 0) return false;
+    at += found;
+    count -= static_cast<std::size_t>(found);
+  }
+  return true;
 }
 
 }  // namespace SOMA_NAMESPACE::data::detail
@@ -38,16 +52,13 @@ SOMA_INLINE Tensor load_idx(Context& context, std::string_view path) {
     soma::detail::file_failed(error_id::file_read, "load_idx", name, problem, number,
                               "an IDX file of unsigned bytes, of the length that it says");
   };
-  const detail::OpenFile file(name);
-  if (file.get() == nullptr) failed("cannot be opened", errno);
+  detail::OpenFile file(name);
+  if (!file.is_open()) failed("cannot be opened", errno);
   // The length is compared before memory is allocated for the sizes in the file.
-  if (std::fseek(file.get(), 0, SEEK_END) != 0) failed("cannot be measured", errno);
-  const long end = std::ftell(file.get());
-  if (end < 0 || std::fseek(file.get(), 0, SEEK_SET) != 0) failed("cannot be measured", errno);
-  const auto length = static_cast<std::size_t>(end);
+  const auto length = static_cast<std::size_t>(file.length());
   std::array<unsigned char, 4 + 4 * max_rank> head{};
   const auto read = [&](void* to, std::size_t count) {
-    if (std::fread(to, 1, count, file.get()) != count) failed("ends early, or cannot be read");
+    if (!file.read(to, count)) failed("ends early, or cannot be read");
   };
   if (length < 4) failed("is shorter than four bytes");
   read(head.data(), 4);

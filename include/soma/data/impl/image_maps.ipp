@@ -49,7 +49,7 @@ SOMA_INLINE MappedSource::Function random_crop(std::size_t pad) {
     if (pad > (std::min)(images.height, images.width))
       fail(error_id::data_feature, "random_crop", "pad", std::to_string(pad),
            "at most the smaller side of " + batch.inputs.rows.describe());
-    const auto far = static_cast<std::ptrdiff_t>(pad);
+    const auto distant = static_cast<std::ptrdiff_t>(pad);
     const auto height = static_cast<std::ptrdiff_t>(images.height),
                width = static_cast<std::ptrdiff_t>(images.width);
     std::vector<float> before(images.height * images.width);
@@ -57,7 +57,7 @@ SOMA_INLINE MappedSource::Function random_crop(std::size_t pad) {
       DrawSequence draw = draws(i);
       const auto distance = [&] {
         return static_cast<std::ptrdiff_t>(draw.below(static_cast<std::uint32_t>(2 * pad + 1))) -
-               far;
+               distant;
       };
       const std::ptrdiff_t down = distance(), right = distance();
       const std::ptrdiff_t begin = (std::max)(std::ptrdiff_t{0}, right),

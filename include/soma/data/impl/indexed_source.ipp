@@ -87,7 +87,7 @@ SOMA_INLINE void IndexedSource::start(std::size_t count) {
       (options_.drop_last && one_batch && !detail::batch_is_full(options_, count, rows)))
     fail(error_id::data_empty, operation_, "data", std::to_string(count) + " sequences",
          options_.drop_last ? "enough for a full batch, since drop_last is set" : "at least one");
-  if (count >> 32 != 0)
+  if (std::uint64_t{count} >> 32 != 0)
     fail(error_id::index_range, operation_, "data", std::to_string(count) + " sequences",
          "below 2^32");
   find_bounds(std::move(lengths));

@@ -25,7 +25,7 @@ SOMA_INLINE Draw epoch_draw(std::uint64_t seed, std::uint64_t epoch, std::string
 }
 
 SOMA_INLINE std::vector<std::uint32_t> identity_order(std::size_t count) {
-  if (count >> 32 != 0)
+  if (std::uint64_t{count} >> 32 != 0)
     fail(error_id::index_range, "identity_order", "count", std::to_string(count), "below 2^32");
   std::vector<std::uint32_t> order(count);
   for (std::size_t i = 0; i < count; ++i) order[i] = static_cast<std::uint32_t>(i);

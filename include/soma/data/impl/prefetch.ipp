@@ -4,8 +4,8 @@
 #include <soma/data/prefetch.hpp>
 
 #include <soma/data/batch.hpp>
-#include <soma/runtime/clock.hpp>
-#include <soma/runtime/mutex.hpp>
+#include <soma/system/clock.hpp>
+#include <soma/system/threads.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -15,8 +15,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-#include <pthread.h>
 
 namespace SOMA_NAMESPACE::data {
 
@@ -28,7 +26,7 @@ SOMA_INLINE Prefetch::Prefetch(BatchSource& source, std::size_t ahead)
     static_cast<Prefetch*>(self)->work();
     return nullptr;
   };
-  const int error = pthread_create(&thread_, nullptr, begin, this);
+  const int error = thread_.start(begin, this);
   if (error != 0)
     fail(error_id::thread_start, "Prefetch", "thread",
          std::string("refused by the system (").append(std::strerror(error)).append(")"),
@@ -41,7 +39,7 @@ SOMA_INLINE Prefetch::~Prefetch() {
     stopping_ = true;
   }
   room_.notify_one();
-  pthread_join(thread_, nullptr);
+  thread_.join();
 }
 
 SOMA_INLINE bool Prefetch::next(Batch& batch) {

@@ -5,6 +5,7 @@
 #include <soma/io/images/jpeg.hpp>
 #include <soma/io/images/png.hpp>
 #include <soma/io/mapped_file.hpp>
+#include <soma/system/paths.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -67,7 +68,7 @@ struct LabelledImages {
 
 struct ImageFolderOptions {
   ImageOptions image{};
-  std::size_t max_bytes = std::size_t{1} << 32;  // limit for all images together
+  std::uint64_t max_bytes = std::uint64_t{1} << 32;  // limit for all images together
 };
 
 namespace detail {
@@ -77,17 +78,17 @@ namespace detail {
 inline std::vector<std::string> names_of_images(const std::string& folder, bool folders) {
   std::vector<std::string> names;
   std::error_code error;
-  std::filesystem::directory_iterator at(folder, error);
+  std::filesystem::directory_iterator at(system::path_of(folder), error);
   for (; !error && at != std::filesystem::directory_iterator(); at.increment(error)) {
     std::error_code ignored;
-    std::string ending = at->path().extension().string();
+    std::string ending = system::text_of(at->path().extension());
     for (char& letter : ending)
       if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter + 32);
     const bool wanted =
         at->is_directory(ignored)
             ? folders
             : !folders && (ending == ".png" || ending == ".jpg" || ending == ".jpeg");
-    const std::string name = at->path().filename().string();
+    const std::string name = system::name_of(*at);
     if (wanted && !name.starts_with('.')) names.push_back(name);
   }
   if (error)

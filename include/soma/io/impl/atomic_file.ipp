@@ -4,6 +4,9 @@
 #include <soma/io/atomic_file.hpp>
 
 #include <soma/base/file_error.hpp>
+#include <soma/system/clock.hpp>
+#include <soma/system/files.hpp>
+#include <soma/system/process.hpp>
 
 #include <atomic>
 #include <cerrno>
@@ -15,37 +18,12 @@
 #include <utility>
 #include <vector>
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
-
-namespace SOMA_NAMESPACE::detail {
-
-SOMA_INLINE void synchronise_folder_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;
-  static_cast<void>(::fsync(descriptor));
-  ::close(descriptor);
-}
-
-SOMA_INLINE std::uint64_t time_of_day() {
-  timespec now{};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u +
-         static_cast<std::uint64_t>(now.tv_nsec);
-}
-
-}  // namespace SOMA_NAMESPACE::detail
-
 namespace SOMA_NAMESPACE {
 
 SOMA_INLINE std::string partial_name(const std::string& path) {
-  static std::atomic<std::uint64_t> counter{detail::time_of_day()};
-  return path + "." + std::to_string(::getpid()) + "." + std::to_string(counter.fetch_add(1)) +
-         ".partial";
+  static std::atomic<std::uint64_t> counter{static_cast<std::uint64_t>(system::time_of_day())};
+  return path + "." + std::to_string(system::process_number()) + "." +
+         std::to_string(counter.fetch_add(1)) + ".partial";
 }
 
 }  // namespace SOMA_NAMESPACE
@@ -72,17 +50,17 @@ namespace SOMA_NAMESPACE {
 
 SOMA_INLINE AtomicFile::AtomicFile(std::string_view operation, std::string_view path)
     : operation_(operation), path_(path) {
-  struct stat known {};
   if (path_.empty() || path_.find('\0') != std::string::npos) failed("no path", 0);
   // The rename would replace a device or a pipe by a file.
-  if (::stat(path_.c_str(), &known) == 0 && !S_ISREG(known.st_mode))
+  if (const system::FileKind kind = system::info_of(path_).kind;
+      kind != system::FileKind::none && kind != system::FileKind::regular)
     failed("not a regular file", 0);
   buffer_.reserve(buffer_bytes);
   std::string partial;
   do {
     partial = soma::partial_name(path_);
-    descriptor_ = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  } while (descriptor_ < 0 && (errno == EEXIST || errno == EINTR));
+    descriptor_ = system::create_file(partial);
+  } while (descriptor_ < 0 && errno == EEXIST);
   if (descriptor_ < 0) failed("cannot create a file beside it", errno);
   partial_.swap(partial);
 }
@@ -107,11 +85,11 @@ SOMA_INLINE void AtomicFile::write(std::string_view text) {
 
 SOMA_INLINE void AtomicFile::commit() {
   flush();
-  if (::fsync(descriptor_) != 0) failed("cannot synchronise", errno);
-  if (::close(std::exchange(descriptor_, -1)) != 0) failed("cannot close", errno);
-  if (::rename(partial_.c_str(), path_.c_str()) != 0) failed("cannot rename", errno);
+  if (!system::synchronise(descriptor_)) failed("cannot synchronise", errno);
+  if (!system::close_file(std::exchange(descriptor_, -1))) failed("cannot close", errno);
+  if (!system::rename_over(partial_, path_)) failed("cannot rename", errno);
   partial_.clear();
-  detail::synchronise_folder_of(path_);
+  system::synchronise_folder_of(path_);
 }
 
 SOMA_INLINE void AtomicFile::flush() {
@@ -120,17 +98,12 @@ SOMA_INLINE void AtomicFile::flush() {
 }
 
 SOMA_INLINE void AtomicFile::write_through(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const auto written = ::write(descriptor_, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) failed("cannot write", errno);
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
+  if (!system::write_all(descriptor_, bytes.data(), bytes.size())) failed("cannot write", errno);
 }
 
 SOMA_INLINE void AtomicFile::abandon() noexcept {
-  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
-  if (!partial_.empty()) ::unlink(partial_.c_str());
+  if (descriptor_ >= 0) system::close_file(std::exchange(descriptor_, -1));
+  if (!partial_.empty()) system::remove_file(partial_);
   partial_.clear();
 }
 

@@ -6,6 +6,8 @@
 #include <soma/base/file_error.hpp>
 #include <soma/io/atomic_file.hpp>
 #include <soma/io/folders.hpp>
+#include <soma/system/files.hpp>
+#include <soma/system/paths.hpp>
 
 #include <cerrno>
 #include <cstdio>
@@ -16,57 +18,31 @@
 #include <utility>
 #include <vector>
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-namespace SOMA_NAMESPACE::detail {
-
-SOMA_INLINE int lock_folder(const std::string& path) {
-  const int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (folder < 0) return -1;
-  int result = 0;
-  do result = ::flock(folder, LOCK_EX | LOCK_NB);
-  while (result != 0 && errno == EINTR);
-  if (result == 0) return folder;
-  const int number = errno;
-  ::close(folder);
-  errno = number;
-  return -1;
-}
-
-SOMA_INLINE bool has_no_locks(int number) {
-  return number == EOPNOTSUPP || number == ENOSYS || number == EINVAL || number == EBADF ||
-         number == ENOLCK;
-}
-
-}  // namespace SOMA_NAMESPACE::detail
-
 namespace SOMA_NAMESPACE {
 
 SOMA_INLINE AtomicFolder::AtomicFolder(std::string_view operation, std::string_view path)
     : operation_(operation), path_(path) {
-  while (path_.size() > 1 && path_.ends_with('/')) path_.pop_back();
+  while (path_.size() > 1 && system::is_separator(path_.back())) path_.pop_back();
   std::error_code problem;
   // No name can stand beside ".".
-  if (const std::filesystem::path last = std::filesystem::path(path_).filename();
+  if (const std::filesystem::path given = system::path_of(path_), last = given.filename();
       last == "." || last == "..")
-    if (const std::filesystem::path found = std::filesystem::canonical(path_, problem); !problem)
-      path_ = found.string();
-  struct stat known {};
+    if (const std::filesystem::path found = std::filesystem::canonical(given, problem); !problem)
+      path_ = system::text_of(found);
   if (path_.empty() || path_.find('\0') != std::string::npos) failed("no path", 0);
-  bool exists = ::lstat(path_.c_str(), &known) == 0;
-  if (exists && S_ISLNK(known.st_mode)) {
+  using system::FileKind;
+  FileKind kind = system::info_of_link(path_).kind;
+  if (kind == FileKind::link) {
     // The link stays, and the folder that it names is replaced.
-    const std::filesystem::path named = std::filesystem::canonical(path_, problem);
+    const std::filesystem::path named = std::filesystem::canonical(system::path_of(path_), problem);
     if (problem) failed("a symbolic link that names nothing", problem.value());
-    path_ = named.string();
-    exists = ::lstat(path_.c_str(), &known) == 0;
+    path_ = system::text_of(named);
+    kind = system::info_of_link(path_).kind;
   }
-  if (exists && !S_ISDIR(known.st_mode)) failed("not a folder", 0);
-  works_here_ = exists && std::filesystem::equivalent(path_, ".", problem);
-  if (!(exists && (works_here_ || is_mount_point())) && make_partial(path_)) return;
+  const bool exists = kind != FileKind::none;
+  if (exists && kind != FileKind::folder) failed("not a folder", 0);
+  works_here_ = exists && std::filesystem::equivalent(system::path_of(path_), ".", problem);
+  if (!(exists && (works_here_ || system::is_mount_point(path_))) && make_partial(path_)) return;
   const int number = errno;
   inside_ = exists && make_partial(path_ + "/" + std::string(inside_name));
   if (!inside_) failed("cannot create a folder beside it", exists ? errno : number);
@@ -84,10 +60,11 @@ SOMA_INLINE std::string AtomicFolder::operator/(std::string_view name) const {
 SOMA_INLINE std::vector<std::filesystem::directory_entry> AtomicFolder::replaced() const {
   std::vector<std::filesystem::directory_entry> entries;
   std::error_code problem;
-  if ((inside_ && !works_here_) || !std::filesystem::exists(path_, problem)) return entries;
-  for (std::filesystem::directory_iterator entry(path_, problem), end; !problem && entry != end;
-       entry.increment(problem))
-    if (!inside_ || detail::whole_name(entry->path().filename().string()) != inside_name)
+  if ((inside_ && !works_here_) || !std::filesystem::exists(system::path_of(path_), problem))
+    return entries;
+  for (std::filesystem::directory_iterator entry(system::path_of(path_), problem), end;
+       !problem && entry != end; entry.increment(problem))
+    if (!inside_ || detail::whole_name(system::name_of(*entry)) != inside_name)
       entries.push_back(*entry);
   if (problem)
     detail::file_failed(error_id::file_read, operation_, path_, "cannot list it", problem.value(),
@@ -97,13 +74,13 @@ SOMA_INLINE std::vector<std::filesystem::directory_entry> AtomicFolder::replaced
 
 SOMA_INLINE void AtomicFolder::commit() {
   if (inside_) return place_files();
-  if (::rename(partial_.c_str(), path_.c_str()) == 0) {
+  if (system::rename_over(partial_, path_)) {
     partial_.clear();
   } else {
     if (errno != ENOTEMPTY && errno != EEXIST) failed("cannot rename", errno);
     exchange();
   }
-  detail::synchronise_folder_of(path_);
+  system::synchronise_folder_of(path_);
   abandon();  // the folder that was replaced
   remove_left(path_);
 }
@@ -112,7 +89,7 @@ SOMA_INLINE bool AtomicFolder::make_partial(const std::string& path) {
   std::string partial;
   do {
     partial = soma::partial_name(path);
-    if (::mkdir(partial.c_str(), 0777) == 0 && lock(partial)) {
+    if (system::make_folder(partial) && lock(partial)) {
       partial_.swap(partial);
       return true;
     }
@@ -121,72 +98,59 @@ SOMA_INLINE bool AtomicFolder::make_partial(const std::string& path) {
 }
 
 SOMA_INLINE bool AtomicFolder::lock(const std::string& partial) {
-  lock_ = detail::lock_folder(partial);
+  lock_ = system::lock_folder(partial);
   const int number = errno;
-  struct stat known {};
-  if (lock_ >= 0 && (::fstat(lock_, &known) != 0 || known.st_nlink != 0)) return true;
-  if (lock_ < 0 && detail::has_no_locks(number)) return true;
+  if (lock_ >= 0 && !system::info_of(lock_).deleted) return true;
+  if (lock_ < 0 && system::has_no_locks(number)) return true;
   const bool gone = lock_ >= 0 || number == ENOENT || number == EWOULDBLOCK;
   unlock();
-  if (!gone) ::rmdir(partial.c_str());
+  if (!gone) system::remove_empty_folder(partial);
   errno = gone ? EEXIST : number;
   return false;
 }
 
 SOMA_INLINE void AtomicFolder::unlock() noexcept {
-  if (lock_ >= 0) ::close(std::exchange(lock_, -1));
+  if (lock_ >= 0) system::close_file(std::exchange(lock_, -1));
 }
 
 SOMA_INLINE void AtomicFolder::remove_left(const std::string& path) {
-  const std::filesystem::path whole = path;
+  const std::filesystem::path whole = system::path_of(path);
   const std::filesystem::path parent = whole.has_parent_path() ? whole.parent_path() : ".";
+  const std::string name = system::text_of(whole.filename());
   std::error_code problem;
   for (std::filesystem::directory_iterator entry(parent, problem), end; !problem && entry != end;
        entry.increment(problem)) {
-    if (detail::whole_name(entry->path().filename().string()) != whole.filename().string())
-      continue;
-    const int lock = detail::lock_folder(entry->path().string());
+    if (detail::whole_name(system::name_of(*entry)) != name) continue;
+    const int lock = system::lock_folder(system::text_of(entry->path()));
     if (lock < 0) continue;
     std::error_code ignored;
     std::filesystem::remove_all(entry->path(), ignored);
-    ::close(lock);
+    system::close_file(lock);
   }
-}
-
-SOMA_INLINE bool AtomicFolder::is_mount_point() const {
-#if defined(STATX_ATTR_MOUNT_ROOT)
-  struct statx found {};
-  return ::statx(AT_FDCWD, path_.c_str(), AT_SYMLINK_NOFOLLOW, 0, &found) == 0 &&
-         (found.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
-#else
-  return false;
-#endif
 }
 
 SOMA_INLINE void AtomicFolder::place_files() {
   std::error_code problem;
-  for (const auto& entry : std::filesystem::directory_iterator(partial_, problem)) {
-    const std::string place = path_ + "/" + entry.path().filename().string();
-    if (::rename(entry.path().c_str(), place.c_str()) != 0) failed("cannot rename", errno);
+  for (const auto& entry :
+       std::filesystem::directory_iterator(system::path_of(partial_), problem)) {
+    const std::string place = path_ + "/" + system::name_of(entry);
+    if (!system::rename_over(system::text_of(entry.path()), place)) failed("cannot rename", errno);
   }
   if (problem) failed("cannot be listed", problem.value());
   const std::string inside = path_ + "/" + std::string(inside_name);
-  detail::synchronise_folder_of(inside);
+  system::synchronise_folder_of(inside);
   abandon();
   remove_left(inside);
 }
 
 SOMA_INLINE void AtomicFolder::exchange() {
-#if defined(RENAME_EXCHANGE)
-  if (::renameat2(AT_FDCWD, partial_.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) == 0)
-    return;
+  if (system::exchange(partial_, path_)) return;
   if (errno != EINVAL && errno != ENOSYS) failed("cannot exchange", errno);
-#endif
   const std::string old = soma::partial_name(path_);
-  if (::rename(path_.c_str(), old.c_str()) != 0) failed("cannot move the old one away", errno);
-  if (::rename(partial_.c_str(), path_.c_str()) != 0) {
+  if (!system::rename_over(path_, old)) failed("cannot move the old one away", errno);
+  if (!system::rename_over(partial_, path_)) {
     const int number = errno;
-    static_cast<void>(::rename(old.c_str(), path_.c_str()));
+    static_cast<void>(system::rename_over(old, path_));
     failed("cannot rename", number);
   }
   partial_ = old;
@@ -194,7 +158,7 @@ SOMA_INLINE void AtomicFolder::exchange() {
 
 SOMA_INLINE void AtomicFolder::abandon() noexcept {
   std::error_code problem;
-  if (!partial_.empty()) std::filesystem::remove_all(partial_, problem);
+  if (!partial_.empty()) std::filesystem::remove_all(system::path_of(partial_), problem);
   partial_.clear();
 }
 

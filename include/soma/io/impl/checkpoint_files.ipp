@@ -10,6 +10,7 @@
 #include <soma/state/checkpoint.hpp>
 #include <soma/state/join_parts.hpp>
 #include <soma/state/operators.hpp>
+#include <soma/system/files.hpp>
 
 #include <algorithm>
 #include <array>
@@ -19,9 +20,6 @@
 #include <string_view>
 #include <utility>
 #include <vector>
-
-#include <sys/stat.h>
-#include <unistd.h>
 
 namespace SOMA_NAMESPACE::detail {
 
@@ -60,9 +58,8 @@ SOMA_INLINE std::vector<std::string> checkpoint_files(const CheckpointParts& par
 }
 
 SOMA_INLINE std::string read_checksums(std::string_view operation, const std::string& folder) {
-  struct stat known {};
   const std::string path = folder + "/" + std::string(checksums_name);
-  if (::stat(path.c_str(), &known) != 0 || !S_ISREG(known.st_mode)) return {};
+  if (!system::is_regular(path)) return {};
   const auto list = MappedFile::open(operation, path);
   return {reinterpret_cast<const char*>(list->bytes().data()), list->bytes().size()};
 }
@@ -86,8 +83,7 @@ SOMA_INLINE CheckpointParts count_parts(std::string_view text) {
 
 SOMA_INLINE bool is_checkpoint(const std::string& folder) {
   const auto has = [&](std::string_view name) {
-    struct stat known {};
-    return ::stat((folder + "/").append(name).c_str(), &known) == 0 && S_ISREG(known.st_mode);
+    return system::is_regular((folder + "/").append(name));
   };
   return has(checksums_name) || std::ranges::any_of(record_files, has);
 }
@@ -108,12 +104,11 @@ SOMA_INLINE void write_part(std::string_view operation, const std::string& path,
                             const std::string& place, CheckpointState which,
                             const CheckpointPart& part, const StateDict& state) {
   const std::string folder = path + "/" + place;
-  struct stat known {};
   if (part.index >= part.count || part.count > most_parts)
     fail(error_id::checkpoint_parts, operation, "part",
          std::to_string(part.index + 1) + " of " + std::to_string(part.count),
          "one of at most " + std::to_string(most_parts));
-  if (::stat(folder.c_str(), &known) != 0 || !S_ISDIR(known.st_mode))
+  if (!system::is_folder(folder))
     fail(error_id::checkpoint_parts, operation, "folder",
          soma::quoted(folder) + ", which is not there",
          "the folder that rank 0 has made, in a folder that all ranks share");
@@ -131,17 +126,17 @@ SOMA_INLINE std::string take_part_checksums(std::string_view operation, const At
       fail(error_id::checkpoint_parts, operation, "part", soma::quoted(file).append(problem),
            "one from each of " + std::to_string(parts) + " ranks, in a folder that all share");
     };
-    struct stat part {};
-    struct stat checksum {};
-    if (::stat(file.c_str(), &part) != 0 || ::stat(part_checksum(file).c_str(), &checksum) != 0)
+    const system::FileInfo part = system::info_of(file);
+    if (part.kind == system::FileKind::none ||
+        system::info_of(part_checksum(file)).kind == system::FileKind::none)
       refuse(", which is not there");
     const auto text = MappedFile::open(operation, part_checksum(file));
     const std::string_view line(reinterpret_cast<const char*>(text->bytes().data()),
                                 text->bytes().size());
-    if (!line.ends_with("  " + std::to_string(part.st_size) + "  " + name + "\n"))
-      refuse(" of " + std::to_string(part.st_size) + " bytes, not those that were written");
+    if (!line.ends_with("  " + std::to_string(part.bytes) + "  " + name + "\n"))
+      refuse(" of " + std::to_string(part.bytes) + " bytes, not those that were written");
     lines.append(line);
-    ::unlink(part_checksum(file).c_str());
+    system::remove_file(part_checksum(file));
   }
   return lines;
 }

@@ -7,6 +7,8 @@
 #include <soma/io/checkpoint_files.hpp>
 #include <soma/io/folders.hpp>
 #include <soma/state/checkpoint.hpp>
+#include <soma/system/files.hpp>
+#include <soma/system/paths.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -21,10 +23,6 @@
 #include <system_error>
 #include <utility>
 #include <vector>
-
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 namespace SOMA_NAMESPACE {
 
@@ -43,26 +41,18 @@ SOMA_INLINE CheckpointFolder::CheckpointFolder(std::string_view path,
     : path_(path), options_(options) {
   soma::make_folders(operation, path_);
   const std::string name = path_ + "/lock";
-  const auto failed = [&](std::string_view problem, int number) {
-    if (lock_ >= 0) ::close(std::exchange(lock_, -1));
-    detail::file_failed(error_id::file_write, operation, name, problem, number,
+  lock_ = system::open_lock(name);
+  if (lock_ >= 0) return;
+  if (errno != EWOULDBLOCK)
+    detail::file_failed(error_id::file_write, operation, name, "cannot open or lock", errno,
                         "a file that can be locked");
-  };
-  lock_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (lock_ < 0) failed("cannot open", errno);
-  int result = 0;
-  do result = ::flock(lock_, LOCK_EX | LOCK_NB);
-  while (result != 0 && errno == EINTR);
-  if (result == 0) return;
-  if (errno != EWOULDBLOCK) failed("cannot lock", errno);
-  ::close(std::exchange(lock_, -1));
   fail(error_id::checkpoint_locked, operation, "folder", soma::quoted(path_) + ", which is in use",
        "a folder that nobody else writes to");
 }
 
 SOMA_INLINE CheckpointFolder::~CheckpointFolder() {
   parts_.reset();  // as long as the lock is held
-  if (lock_ >= 0) ::close(lock_);
+  if (lock_ >= 0) system::close_file(lock_);
 }
 
 SOMA_INLINE void CheckpointFolder::save(std::uint64_t step, const Checkpoint& checkpoint) {
@@ -189,7 +179,7 @@ SOMA_INLINE void CheckpointFolder::clear() {
   for (const std::string& folder : folders) {
     detail::remove_folder(folder);
     std::error_code problem;
-    if (std::filesystem::exists(folder, problem))
+    if (std::filesystem::exists(system::path_of(folder), problem))
       fail(error_id::file_write, "CheckpointFolder::clear", "folder",
            soma::quoted(folder) + ", which remains", "a folder that can be deleted");
   }
@@ -201,7 +191,7 @@ SOMA_INLINE std::string CheckpointFolder::best_folder() const {
 
 SOMA_INLINE bool CheckpointFolder::has_best() const {
   std::error_code problem;
-  return std::filesystem::exists(best_folder(), problem);
+  return std::filesystem::exists(system::path_of(best_folder()), problem);
 }
 
 SOMA_INLINE std::string CheckpointFolder::newest_whole(Damaged& damaged) const {
@@ -254,9 +244,9 @@ SOMA_INLINE std::optional<std::uint64_t> CheckpointFolder::step_of(std::string_v
 SOMA_INLINE std::vector<std::string> CheckpointFolder::names() const {
   std::vector<std::string> result;
   std::error_code problem;
-  for (std::filesystem::directory_iterator entry(path_, problem), end; !problem && entry != end;
-       entry.increment(problem))
-    result.push_back(entry->path().filename().string());
+  for (std::filesystem::directory_iterator entry(system::path_of(path_), problem), end;
+       !problem && entry != end; entry.increment(problem))
+    result.push_back(system::name_of(*entry));
   if (problem)
     detail::file_failed(error_id::file_read, operation, path_, "cannot list it", problem.value(),
                         "a folder that can be read");
@@ -272,14 +262,15 @@ SOMA_INLINE bool CheckpointFolder::is_partial(std::string_view name) {
 SOMA_INLINE void CheckpointFolder::remove_partial() const {
   std::error_code problem;
   for (const std::string& name : names())
-    if (is_partial(name)) std::filesystem::remove_all(path_ + "/" + name, problem);
+    if (is_partial(name)) std::filesystem::remove_all(system::path_of(path_ + "/" + name), problem);
 }
 
 SOMA_INLINE void CheckpointFolder::set_aside(Context& context, const Damaged& damaged) {
   for (const auto& [path, why] : damaged) {
     std::error_code problem;
-    std::filesystem::remove_all(path + ".damaged", problem);
-    std::filesystem::rename(path, path + ".damaged", problem);
+    const std::filesystem::path place = system::path_of(path + ".damaged");
+    std::filesystem::remove_all(place, problem);
+    std::filesystem::rename(system::path_of(path), place, problem);
     context.log(LogLevel::warning, "CheckpointFolder: " + soma::quoted(path) + " " + why +
                                        "; an older checkpoint is taken, and it is renamed to "
                                        "\".damaged\"" +

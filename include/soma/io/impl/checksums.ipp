@@ -5,6 +5,7 @@
 
 #include <soma/io/atomic_file.hpp>
 #include <soma/io/mapped_file.hpp>
+#include <soma/system/files.hpp>
 
 #include <xxhash.h>
 
@@ -15,8 +16,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-
-#include <sys/stat.h>
 
 namespace SOMA_NAMESPACE::detail {
 
@@ -38,9 +37,7 @@ SOMA_INLINE std::string checksum_line_of(std::string_view operation, const std::
 SOMA_INLINE std::string checksum_problem(std::string_view operation, const std::string& folder,
                                          std::span<const std::string> names) {
   const auto there = [&](std::string_view name) {
-    struct stat known {};
-    return ::stat((folder + "/" + std::string(name)).c_str(), &known) == 0 &&
-           S_ISREG(known.st_mode);
+    return system::is_regular(folder + "/" + std::string(name));
   };
   const auto bytes_of = [&](std::string_view name) {
     return MappedFile::open(operation, folder + "/" + std::string(name));

@@ -5,8 +5,9 @@
 
 #include <soma/base/file_error.hpp>
 #include <soma/io/atomic_file.hpp>
+#include <soma/system/files.hpp>
+#include <soma/system/paths.hpp>
 
-#include <cstdio>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -18,7 +19,7 @@ SOMA_INLINE void make_folders(std::string_view operation, std::string_view path)
   if (path.empty() || path.find('\0') != std::string_view::npos)
     detail::file_failed(error_id::file_write, operation, path, "no path", 0, "a folder");
   std::error_code problem;
-  std::filesystem::create_directories(path, problem);
+  std::filesystem::create_directories(system::path_of(path), problem);
   if (problem)
     detail::file_failed(error_id::file_write, operation, path, "cannot create", problem.value(),
                         "a folder that can be made");
@@ -31,7 +32,8 @@ namespace SOMA_NAMESPACE::detail {
 SOMA_INLINE void remove_folder(const std::string& path) {
   const std::string partial = partial_name(path);
   std::error_code problem;
-  if (::rename(path.c_str(), partial.c_str()) == 0) std::filesystem::remove_all(partial, problem);
+  if (system::rename_over(path, partial))
+    std::filesystem::remove_all(system::path_of(partial), problem);
 }
 
 }  // namespace SOMA_NAMESPACE::detail

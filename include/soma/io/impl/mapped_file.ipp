@@ -4,6 +4,7 @@
 #include <soma/io/mapped_file.hpp>
 
 #include <soma/base/file_error.hpp>
+#include <soma/system/files.hpp>
 
 #include <cerrno>
 #include <cstddef>
@@ -11,11 +12,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 namespace SOMA_NAMESPACE {
 
@@ -27,7 +23,7 @@ SOMA_INLINE std::shared_ptr<const MappedFile> MappedFile::open(std::string_view 
 SOMA_INLINE std::span<const std::byte> MappedFile::bytes() const { return {data_, size_}; }
 
 SOMA_INLINE MappedFile::~MappedFile() {
-  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+  if (data_ != nullptr) system::unmap(data_, size_);
 }
 
 SOMA_INLINE MappedFile::MappedFile(Key, std::string_view operation, std::string_view path) {
@@ -37,19 +33,18 @@ SOMA_INLINE MappedFile::MappedFile(Key, std::string_view operation, std::string_
   };
   if (path.find('\0') != std::string_view::npos) failed("no path", 0);
   // Not blocking: opening a pipe would wait for its writer.
-  const int descriptor = ::open(std::string(path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const int descriptor = system::open_to_read(std::string(path));
   if (descriptor < 0) failed("cannot open", errno);
   const Closing closing{descriptor};
-  struct stat known {};
-  if (::fstat(descriptor, &known) != 0) failed("cannot ask for its size", errno);
-  if (!S_ISREG(known.st_mode)) failed("not a regular file", 0);
-  size_ = static_cast<std::size_t>(known.st_size);
+  const system::FileInfo known = system::info_of(descriptor);
+  if (known.kind != system::FileKind::regular) failed("not a regular file", 0);
+  size_ = static_cast<std::size_t>(known.bytes);
+  if (size_ != known.bytes) failed("too large for memory", 0);
   if (size_ == 0) return;  // mmap refuses it
-  void* data = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
-  if (data == MAP_FAILED) failed("cannot map", errno);
-  data_ = static_cast<const std::byte*>(data);
+  data_ = system::map(descriptor, size_);
+  if (data_ == nullptr) failed("cannot map", errno);
 }
 
-SOMA_INLINE MappedFile::Closing::~Closing() { ::close(descriptor); }
+SOMA_INLINE MappedFile::Closing::~Closing() { system::close_file(descriptor); }
 
 }  // namespace SOMA_NAMESPACE

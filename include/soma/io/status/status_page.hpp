@@ -10,6 +10,9 @@
 #include <soma/base/file_error.hpp>
 #include <soma/io/folders.hpp>
 #include <soma/io/status/process_start.hpp>
+#include <soma/system/files.hpp>
+#include <soma/system/process.hpp>
+#include <soma/system/shared_page.hpp>
 
 #include <algorithm>
 #include <array>
@@ -25,11 +28,6 @@
 #include <system_error>
 #include <type_traits>
 #include <vector>
-
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 namespace SOMA_NAMESPACE {
 
@@ -74,11 +72,6 @@ void write_status(StatusPageWords& page, const RunStatus& status);
 
 // Not set if the page changed during all attempts.
 std::optional<RunStatus> read_status(const StatusPageWords& page);
-
-struct Descriptor {
-  int number;
-  ~Descriptor();
-};
 
 }  // namespace detail
 

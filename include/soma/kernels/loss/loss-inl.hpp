@@ -12,6 +12,7 @@
 #include <soma/kernels/norm/softmax-inl.hpp>
 #include <soma/kernels/rows/matrix_io-inl.hpp>
 #include <soma/kernels/rows/row_sums-inl.hpp>
+#include <soma/numeric/fused.hpp>
 
 #include <hwy/highway.h>
 
@@ -81,7 +82,8 @@ static inline float cross_entropy_row(CachedRow& x, const CrossEntropyArgs& args
   const float from_mean = log_sum - differences / static_cast<float>(args.columns);
   const float unsmoothed = 1 - args.smoothing;
   // A share of zero does not multiply an infinity.
-  return std::fma(args.smoothing, from_mean, unsmoothed == 0 ? 0 : unsmoothed * from_label);
+  return fused_multiply_add(args.smoothing, from_mean,
+                            unsmoothed == 0 ? 0 : unsmoothed * from_label);
 }
 
 static inline void cross_entropy_kernel(const CrossEntropyArgs& args) noexcept {

@@ -28,6 +28,8 @@
 // channel the factors 1.2 (s + 2), 5 (s + 3) and 2.5 (s + 3) above are 4.2 (s + 5), 20 (s + 6) and
 // 10 (s + 6), where s counts the roundings in the sum of a plane and those in the sum over images.
 
+#include <soma/numeric/fused.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -45,7 +47,7 @@ bool center_is_off(Float rest, Float square) {
 // The variance from these means; NaN stays.
 template <class Float>
 Float variance_of(Float rest, Float square) {
-  return (std::max)(std::fma(-rest, rest, square), Float(0));
+  return (std::max)(fused_multiply_add(-rest, rest, square), Float(0));
 }
 
 // 1 / sqrt(variance + epsilon). A variance that is above all numbers says nothing of x: NaN instead

@@ -43,9 +43,11 @@ static inline T total(const SixteenLanes<T>& sums) {
 // 16 lanes pass over the chunk once for each part of the lanes: the chunk is in the first-level
 // cache, and the passes are independent, so they overlap. The square of an fp32 number is exact in
 // double (48 bits, exponents from -298 to 255), so whether product and sum are fused changes no bit
-// and every target, with or without fused multiply-add, agrees.
+// and every target, with or without fused multiply-add, agrees. Targets without vectors of double
+// add one element after the other.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void add_squares(const float* values, std::size_t count,
                                                       SixteenLanes<double>& sums) {
+#if HWY_HAVE_FLOAT64
   const hn::CappedTag<double, logical_lanes / 2> d;
   const hn::Rebind<float, decltype(d)> narrow;
   const std::size_t lanes = hn::Lanes(d);
@@ -61,6 +63,12 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void add_squares(const float* values, std::
     hn::Store(sum_0, d, sums.lane + part);
     hn::Store(sum_1, d, sums.lane + part + lanes);
   }
+#else
+  for (std::size_t i = 0; i < count; ++i) {
+    const double x = static_cast<double>(values[i]);
+    sums.lane[i % logical_lanes] += x * x;
+  }
+#endif
 }
 
 }  // namespace HWY_NAMESPACE

@@ -41,7 +41,7 @@ struct ChunkBuffer {
 }  // namespace
 
 // Logical index of element (row, column), as operand.hpp defines it.
-static inline std::uint64_t draw_index(const Draw& draw, std::size_t row_stride,
+static inline std::uint64_t draw_index(const Draw& draw, std::uint64_t row_stride,
                                        const std::uint64_t* row_indices, std::size_t row,
                                        std::size_t column) {
   const std::uint64_t start =

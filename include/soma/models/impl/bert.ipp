@@ -24,7 +24,7 @@ SOMA_INLINE BertConfig BertConfig::base() { return {}; }
 
 SOMA_INLINE BertConfig BertConfig::minilm() { return {.width = 384, .layers = 6, .inner = 1536}; }
 
-SOMA_INLINE BertConfig BertConfig::small() {
+SOMA_INLINE BertConfig BertConfig::small_model() {
   return {.width = 512, .layers = 4, .heads = 8, .inner = 2048};
 }
 

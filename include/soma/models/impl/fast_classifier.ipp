@@ -11,6 +11,8 @@
 #include <soma/models/text_classifier.hpp>
 #include <soma/nn/layers.hpp>
 #include <soma/nn/task.hpp>
+#include <soma/numeric/fused.hpp>
+#include <soma/numeric/portable_math.hpp>
 #include <soma/ops/ranges.hpp>
 #include <soma/ops/support.hpp>
 #include <soma/text/rows/column_names.hpp>
@@ -168,7 +170,7 @@ SOMA_INLINE std::vector<float> FastClassifier::logits_of(const std::vector<float
   for (std::size_t c = 0; c < logits.size(); ++c) {
     float sum = 0;
     for (std::size_t k = 0; k < mean.size(); ++k)
-      sum = std::fma(weight[c * mean.size() + k], mean[k], sum);
+      sum = fused_multiply_add(weight[c * mean.size() + k], mean[k], sum);
     logits[c] = sum + bias[c];
   }
   return logits;
@@ -179,12 +181,14 @@ SOMA_INLINE Prediction FastClassifier::prediction_of(std::vector<float> logits) 
       static_cast<std::size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
   const float most = logits[best];
   double sum = 0;
-  for (const float logit : logits) sum += std::exp(static_cast<double>(logit - most));
+  std::vector<double> powers(logits.size());
+  for (std::size_t c = 0; c < logits.size(); ++c)
+    sum += powers[c] = portable_exp(static_cast<double>(logits[c] - most));
   if (!std::isfinite(sum))
     fail(error_id::model_not_finite, "FastClassifier::predict", "scores of a text",
          std::to_string(sum), "finite numbers: broken weights?");
-  for (float& logit : logits)
-    logit = static_cast<float>(std::exp(static_cast<double>(logit - most)) / sum);
+  for (std::size_t c = 0; c < logits.size(); ++c)
+    logits[c] = static_cast<float>(powers[c] / sum);
   return {labels()[best], static_cast<double>(logits[best]), std::move(logits)};
 }
 

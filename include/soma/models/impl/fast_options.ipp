@@ -6,6 +6,7 @@
 #include <soma/base/error.hpp>
 #include <soma/io/mapped_file.hpp>
 #include <soma/io/record_json.hpp>
+#include <soma/system/files.hpp>
 #include <soma/text/hashed_features.hpp>
 #include <soma/text/utf8.hpp>
 
@@ -17,8 +18,6 @@
 #include <string_view>
 #include <utility>
 #include <vector>
-
-#include <sys/stat.h>
 
 namespace SOMA_NAMESPACE::models {
 
@@ -136,8 +135,7 @@ SOMA_INLINE FastOptions fast_options_of(const Record& record, std::string_view f
 
 SOMA_INLINE bool is_fast_classifier(const std::string& folder) {
   const std::string path = folder + "/config.json";
-  struct stat known {};
-  if (::stat(path.c_str(), &known) != 0 || !S_ISREG(known.st_mode)) return false;
+  if (!system::is_regular(path)) return false;
   const auto file = MappedFile::open("is_fast_classifier", path);
   const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()),
                               file->bytes().size());

@@ -7,6 +7,7 @@
 #include <soma/base/json_limits.hpp>
 #include <soma/io/mapped_file.hpp>
 #include <soma/io/safetensors.hpp>
+#include <soma/system/files.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -17,19 +18,11 @@
 #include <string_view>
 #include <vector>
 
-#include <sys/stat.h>
-
 namespace SOMA_NAMESPACE::models::detail {
 
-SOMA_INLINE bool is_file(const std::string& path) {
-  struct stat known {};
-  return ::stat(path.c_str(), &known) == 0 && S_ISREG(known.st_mode);
-}
+SOMA_INLINE bool is_file(const std::string& path) { return system::is_regular(path); }
 
-SOMA_INLINE bool is_folder(const std::string& path) {
-  struct stat known {};
-  return ::stat(path.c_str(), &known) == 0 && S_ISDIR(known.st_mode);
-}
+SOMA_INLINE bool is_folder(const std::string& path) { return system::is_folder(path); }
 
 SOMA_INLINE bool plain_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." &&

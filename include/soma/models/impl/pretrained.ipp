@@ -12,6 +12,7 @@
 #include <soma/nn/initial.hpp>
 #include <soma/nn/scope.hpp>
 #include <soma/nn/state.hpp>
+#include <soma/system/paths.hpp>
 
 #include <algorithm>
 #include <array>
@@ -229,7 +230,7 @@ SOMA_INLINE void check_replaced(std::string_view operation, std::string_view pat
                                 const AtomicFolder& folder,
                                 const std::vector<std::pair<std::string, std::string>>& files) {
   for (const std::filesystem::directory_entry& entry : folder.replaced()) {
-    const std::string name = entry.path().filename().string();
+    const std::string name = system::name_of(entry);
     std::error_code problem;
     const bool is_model =
         !entry.is_directory(problem) &&

@@ -13,6 +13,7 @@
 #include <soma/models/model_files.hpp>
 #include <soma/models/pretrained.hpp>
 #include <soma/nn/state.hpp>
+#include <soma/system/paths.hpp>
 #include <soma/text/tokenizer_json.hpp>
 
 #include <nlohmann/json.hpp>
@@ -259,7 +260,7 @@ SOMA_INLINE void TextEncoder::save(std::string_view folder) const {
 
   AtomicFolder whole(operation, folder);
   for (const std::filesystem::directory_entry& entry : whole.replaced()) {
-    const std::string name = entry.path().filename().string();
+    const std::string name = system::name_of(entry);
     std::error_code problem;
     const bool own = entry.is_directory(problem)
                          ? name == detail::pooling_folder || name == detail::normal_folder
@@ -274,7 +275,7 @@ SOMA_INLINE void TextEncoder::save(std::string_view folder) const {
   for (const std::string_view name : {detail::pooling_folder, detail::normal_folder}) {
     std::error_code problem;
     if (name != detail::normal_folder || normalised_)
-      std::filesystem::create_directory(whole / name, problem);
+      std::filesystem::create_directory(system::path_of(whole / name), problem);
     if (problem)
       fail(error_id::file_write, operation, "folder " + soma::quoted(whole / name),
            problem.message(), "a place for it");

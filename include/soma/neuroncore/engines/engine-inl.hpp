@@ -11,6 +11,7 @@
 #include <soma/base/config.hpp>
 #include <soma/neuroncore/engines/engine_kernels.hpp>
 #include <soma/neuroncore/engines/multiply-inl.hpp>
+#include <soma/numeric/fused.hpp>
 #include <soma/simd/code_runs-inl.hpp>
 #include <soma/simd/math-inl.hpp>
 
@@ -188,10 +189,10 @@ static inline void engine_alu_scalar(neuroncore::Alu op, const float* a, float b
 HWY_MAYBE_UNUSED static inline float arctan_one(float value) {
   constexpr float largest = (std::numeric_limits<float>::max)();
   double x = static_cast<double>(std::clamp(value, -largest, largest));
-  for (int half = 0; half < 2; ++half) x = x / (1 + std::sqrt(std::fma(x, x, 1.0)));
+  for (int half = 0; half < 2; ++half) x = x / (1 + std::sqrt(fused_multiply_add(x, x, 1.0)));
   const double s = -x * x;
   double sum = 0;
-  for (int k = 8; k >= 0; --k) sum = std::fma(sum, s, 1.0 / (2 * k + 1));
+  for (int k = 8; k >= 0; --k) sum = fused_multiply_add(sum, s, 1.0 / (2 * k + 1));
   return static_cast<float>(4 * x * sum);
 }
 

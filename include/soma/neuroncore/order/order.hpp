@@ -45,10 +45,10 @@ class Order {
   template <class Wait>
   void touch(const Touch& touch, const Wait& wait) {
     Touches& touches = touches_[static_cast<std::size_t>(touch.region.space)];
-    const std::span<const Touches::Index> near = touches.near(touch.region);
+    const std::span<const Touches::Index> close_by = touches.close_by(touch.region);
     const Position at = touch.at;
     waits_.clear();
-    for (const Touches::Index index : near) {
+    for (const Touches::Index index : close_by) {
       const Touch& old = touches[index];
       if (old.at.lane == at.lane || !(touch.writes || old.writes) ||
           !old.region.meets(touch.region))
@@ -59,7 +59,7 @@ class Order {
       seen = (std::max)(seen, old.at.number);
     }
     // Touches that lie under a write, or under a later read of the same lane, no longer matter.
-    for (const Touches::Index index : near) {
+    for (const Touches::Index index : close_by) {
       const Touch& old = touches[index];
       if ((touch.writes || (!old.writes && old.at.lane == at.lane)) &&
           touch.region.holds(old.region))

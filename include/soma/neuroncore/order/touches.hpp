@@ -37,7 +37,7 @@ class Touches {
 
   // The touches with a first byte before the region's last and a last byte after its first, in the
   // order of addition. Valid until the next call.
-  std::span<const Index> near(const Region& region);
+  std::span<const Index> close_by(const Region& region);
 
   void add(const Touch& touch);
   void erase(Index index);

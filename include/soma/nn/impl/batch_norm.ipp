@@ -8,6 +8,7 @@
 #include <soma/base/record.hpp>
 #include <soma/nn/initial.hpp>
 #include <soma/nn/scope.hpp>
+#include <soma/numeric/fused.hpp>
 #include <soma/ops/fields.hpp>
 #include <soma/ops/records.hpp>
 #include <soma/ops/rows/settings.hpp>
@@ -88,8 +89,8 @@ SOMA_INLINE void BatchNorm::advance(const Tensor& statistics) const {
   const float share = options.momentum;
   for (std::size_t c = 0; c < channels; ++c) {
     if (!std::isfinite(mean[c]) || !std::isfinite(variance[c])) continue;
-    means[c] = std::fma(share, mean[c], (1 - share) * means[c]);
-    variances[c] = std::fma(share, variance[c], (1 - share) * variances[c]);
+    means[c] = fused_multiply_add(share, mean[c], (1 - share) * means[c]);
+    variances[c] = fused_multiply_add(share, variance[c], (1 - share) * variances[c]);
   }
 }
 

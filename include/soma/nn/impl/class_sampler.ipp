@@ -11,8 +11,8 @@
 #include <soma/numeric/draw_sequence.hpp>
 #include <soma/ops/fields.hpp>
 #include <soma/ops/ranges.hpp>
-#include <soma/runtime/clock.hpp>
 #include <soma/state/state_dict.hpp>
+#include <soma/system/clock.hpp>
 
 #include <algorithm>
 #include <cstddef>

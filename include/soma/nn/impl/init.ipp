@@ -4,6 +4,7 @@
 #include <soma/nn/init.hpp>
 
 #include <soma/kernels/random/random.hpp>
+#include <soma/numeric/fused.hpp>
 #include <soma/tensor/tensor.hpp>
 
 #include <cmath>
@@ -27,7 +28,7 @@ SOMA_INLINE Tensor uniform(Context& context, const Shape& shape, float bound, co
   const std::span<float> values = tensor.mutable_span<float>();
   fill_uniform(context, values, draw);
   const FloatEnvironment environment;
-  for (float& value : values) value = std::fma(2 * bound, value, -bound);
+  for (float& value : values) value = fused_multiply_add(2 * bound, value, -bound);
   return tensor;
 }
 

@@ -4,6 +4,7 @@
 #include <soma/numeric/portable_math.hpp>
 
 #include <soma/base/config.hpp>
+#include <soma/numeric/fused.hpp>
 
 #include <array>
 #include <bit>
@@ -39,8 +40,9 @@ SOMA_INLINE DoublePair normal_pair(double high, double low) {
 SOMA_INLINE DoublePair multiply(DoublePair a, DoublePair b) {
   const double high = rounded(a.high * b.high);
   if (!std::isfinite(high)) return {high, 0};
-  const double low = std::fma(a.high, b.high, -high);
-  return normal_pair(high, std::fma(a.high, b.low, std::fma(a.low, b.high, low)));
+  const double low = fused_multiply_add(a.high, b.high, -high);
+  return normal_pair(high,
+                     fused_multiply_add(a.high, b.low, fused_multiply_add(a.low, b.high, low)));
 }
 
 SOMA_INLINE double exp_of(DoublePair x) {
@@ -49,14 +51,14 @@ SOMA_INLINE double exp_of(DoublePair x) {
   if (x.high < -746) return 0;
   // x = k ln 2 + r. The first difference is exact: both operands are multiples of 2^-54, and it is
   // below 1/2.
-  const double k = std::fma(x.high, 0x1.71547652b82fep+0, to_integer) - to_integer;
-  const double first = std::fma(-k, ln_2[0], x.high);
-  const DoublePair r = normal_pair(first, std::fma(-k, ln_2[1], x.low));
+  const double k = fused_multiply_add(x.high, 0x1.71547652b82fep+0, to_integer) - to_integer;
+  const double first = fused_multiply_add(-k, ln_2[0], x.high);
+  const DoublePair r = normal_pair(first, fused_multiply_add(-k, ln_2[1], x.low));
   // 1 + r.high, and the rounding error of this sum.
   const double sum = 1 + r.high, lost = (1 - sum) + r.high;
   const double square = rounded(r.high * r.high);
-  const double rest =
-      std::fma(square, polynomial(exp_series, r.high), std::fma(r.high, r.low, r.low));
+  const double rest = fused_multiply_add(square, polynomial(exp_series, r.high),
+                                         fused_multiply_add(r.high, r.low, r.low));
   const double value = sum + (lost + rest);
   // 2^k by halves: one of 2^-1075 or 2^1024 does not exist. Only the second product can round.
   const auto exponent = static_cast<int>(k), half = exponent / 2;
@@ -82,7 +84,8 @@ SOMA_INLINE DoublePair log_of(double x) {
   // s = (m - 1) / (m + 1): the numerator is exact, the denominator has a low part.
   const double numerator = m - 1, denominator = m + 1, low = m - (denominator - 1);
   const double s = numerator / denominator;
-  const double s_low = std::fma(-s, low, std::fma(-s, denominator, numerator)) / denominator;
+  const double s_low =
+      fused_multiply_add(-s, low, fused_multiply_add(-s, denominator, numerator)) / denominator;
   // s^3 times the series, whose first term needs its low part too.
   const DoublePair square = multiply({s, s_low}, {s, s_low});
   const double tail = rounded(square.high * polynomial(atanh_series, square.high));
@@ -91,7 +94,8 @@ SOMA_INLINE DoublePair log_of(double x) {
   const DoublePair ln_m = normal_pair(2 * s, third.high);
 
   const double high = rounded(k * ln_2[0]);
-  const double high_low = std::fma(k, ln_2[1], std::fma(k, ln_2[0], -high));
+  const double high_low = fused_multiply_add(
+      static_cast<double>(k), ln_2[1], fused_multiply_add(static_cast<double>(k), ln_2[0], -high));
   const DoublePair sum = normal_pair(high, ln_m.high);
   const double rest = (sum.low + ln_m.low) + (high_low + (2 * s_low + third.low));
   return normal_pair(sum.high, rest);
@@ -103,27 +107,29 @@ SOMA_INLINE double sine_of(double r, double low) {
       -1.0 / 39916800, 1.0 / 6227020800, -1.0 / 1307674368000, 1.0 / 355687428096000};
   const double z = rounded(r * r);
   const double cube = rounded(z * r);
-  return r + std::fma(cube, polynomial(series, z), std::fma(-0.5 * z, low, low));
+  return r +
+         fused_multiply_add(cube, polynomial(series, z), fused_multiply_add(-0.5 * z, low, low));
 }
 
 SOMA_INLINE double cosine_of(double r, double low) {
   static constexpr std::array<double, 7> series{
       1.0 / 24,        -1.0 / 720,         1.0 / 40320,         -1.0 / 3628800,
       1.0 / 479001600, -1.0 / 87178291200, 1.0 / 20922789888000};
-  const double z = rounded(r * r), z_low = std::fma(r, r, -z);
-  const double sum = std::fma(-0.5, z, 1.0), lost = std::fma(-0.5, z, 1 - sum);
-  const double correction = std::fma(r, low, 0.5 * z_low);
-  return sum + (lost + std::fma(rounded(z * z), polynomial(series, z), -correction));
+  const double z = rounded(r * r), z_low = fused_multiply_add(r, r, -z);
+  const double sum = fused_multiply_add(-0.5, z, 1.0), lost = fused_multiply_add(-0.5, z, 1 - sum);
+  const double correction = fused_multiply_add(r, low, 0.5 * z_low);
+  return sum + (lost + fused_multiply_add(rounded(z * z), polynomial(series, z), -correction));
 }
 
 SOMA_INLINE double sine_of_turned(double x, int quarters) {
   if (!(std::fabs(x) <= 0x1p20)) return std::numeric_limits<double>::quiet_NaN();
-  const double k = std::fma(x, 0x1.45f306dc9c883p-1, to_integer) - to_integer;
+  const double k = fused_multiply_add(x, 0x1.45f306dc9c883p-1, to_integer) - to_integer;
   // x - k pi / 2. The first difference is exact: both operands are multiples of 2^-53, and it is
   // below 1 (where k is 0 it is x).
-  const double first = std::fma(-k, half_pi[0], x);
+  const double first = fused_multiply_add(-k, half_pi[0], x);
   const double product = rounded(k * half_pi[1]);
-  const double product_low = std::fma(k, half_pi[2], std::fma(k, half_pi[1], -product));
+  const double product_low =
+      fused_multiply_add(k, half_pi[2], fused_multiply_add(k, half_pi[1], -product));
   const double r = first - product;
   const double low = ((first - r) - product) - product_low;
   const auto turn = (static_cast<std::int64_t>(k) + quarters) & 3;
@@ -167,8 +173,8 @@ SOMA_INLINE double portable_pow(double base, double exponent) {
   const detail::DoublePair logarithm = detail::log_of(base);
   const double high = rounded(logarithm.high * exponent);
   if (!(std::fabs(high) < 1000)) return high > 0 ? infinity : 0;
-  const double low = std::fma(logarithm.high, exponent, -high);
-  return detail::exp_of({high, std::fma(logarithm.low, exponent, low)});
+  const double low = fused_multiply_add(logarithm.high, exponent, -high);
+  return detail::exp_of({high, fused_multiply_add(logarithm.low, exponent, low)});
 }
 
 }  // namespace SOMA_NAMESPACE

@@ -116,7 +116,7 @@ SOMA_INLINE const Precision& validate(const Precision& precision, std::string_vi
       refuse("stored", "name", "an empty one", "the path of a layer, or a pattern");
   const Accumulation& accumulation = precision.accumulation;
   check_format("accumulation", accumulation.format);
-  constexpr std::size_t most = std::size_t{1} << 32;
+  constexpr std::uint64_t most = std::uint64_t{1} << 32;
   if (accumulation.chunk < 1 || accumulation.chunk > most)
     refuse("accumulation", "chunk", std::to_string(accumulation.chunk), "1 to 2^32");
   if (accumulation.promote > most)

@@ -31,7 +31,7 @@ inline DropoutArgs dropout_args(const DropoutSetting& setting, const Sequences& 
   args.row_indices = draw_rows(sequences, rows);
   if (!sequences.defined() && rows != 0) {
     static_cast<void>(token_index(rows - 1, 0, 0));
-    args.draw_row_stride = std::size_t{1} << 40;
+    args.draw_row_stride = std::uint64_t{1} << 40;
   }
   if (columns != 0) static_cast<void>(token_index(0, 0, columns - 1));
   return args;

@@ -7,7 +7,7 @@
 #include <soma/ops/operator.hpp>
 #include <soma/ops/registry.hpp>
 #include <soma/runtime/heap_vector.hpp>
-#include <soma/runtime/mutex.hpp>
+#include <soma/system/threads.hpp>
 
 #include <cstddef>
 #include <cstdint>

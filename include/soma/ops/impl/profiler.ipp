@@ -5,7 +5,7 @@
 
 #include <soma/base/fixed.hpp>
 #include <soma/ops/device.hpp>
-#include <soma/runtime/clock.hpp>
+#include <soma/system/clock.hpp>
 
 #include <algorithm>
 #include <array>

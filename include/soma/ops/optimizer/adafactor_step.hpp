@@ -10,6 +10,7 @@
 // Sums are in double: over a row or a column in ascending order; squares of the whole parameter
 // first by rows, then over the row sums. A sparse gradient counts as zero elsewhere.
 
+#include <soma/numeric/fused.hpp>
 #include <soma/numeric/portable_math.hpp>
 #include <soma/ops/optimizer/optimizer_steps.hpp>
 #include <soma/ops/optimizer/settings.hpp>
@@ -62,7 +63,7 @@ inline void adafactor_shape(const ShapeCall& call) {
 // old + share (next - old), as lerp.
 inline float mixed(float old, double next, double share) {
   return static_cast<float>(
-      std::fma(share, next - static_cast<double>(old), static_cast<double>(old)));
+      fused_multiply_add(share, next - static_cast<double>(old), static_cast<double>(old)));
 }
 
 class AdafactorStep {
@@ -194,8 +195,8 @@ class AdafactorStep {
       const float* w = now.data<float>();
       for_ranges(context_, elements, 2, [&](std::size_t begin, std::size_t end) {
         for (std::size_t i = begin; i < end; ++i)
-          u_[i] = static_cast<float>(std::fma(scale, static_cast<double>(u_[i]),
-                                              rounded(decay * static_cast<double>(w[i]))));
+          u_[i] = static_cast<float>(fused_multiply_add(
+              scale, static_cast<double>(u_[i]), rounded(decay * static_cast<double>(w[i]))));
       });
     }
     const float factor = decay != 0 ? 1 : static_cast<float>(scale);

@@ -106,14 +106,14 @@ inline void set_quantize_draws(const QuantizeSetting& setting, const Sequences& 
   y.draw.index = 0;
   if (setting.parameter) {
     static_cast<void>(parameter_index(rows - 1, columns - 1));
-    y.draw_row_stride = std::size_t{1} << 32;
+    y.draw_row_stride = std::uint64_t{1} << 32;
     return;
   }
   static_cast<void>(token_index(0, 0, columns - 1));
   y.row_indices = draw_rows(sequences, rows);
   if (!sequences.defined()) {
     static_cast<void>(token_index(rows - 1, 0, 0));
-    y.draw_row_stride = std::size_t{1} << 40;
+    y.draw_row_stride = std::uint64_t{1} << 40;
   }
 }
 

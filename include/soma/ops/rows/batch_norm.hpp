@@ -8,6 +8,7 @@
 // on threads nor on ranks. kernels/norm/moments.hpp has the formulas and the bounds of errors.
 
 #include <soma/kernels/norm/moments.hpp>
+#include <soma/numeric/fused.hpp>
 #include <soma/ops/plain_call.hpp>
 #include <soma/ops/rows/reduce.hpp>
 #include <soma/ops/rows/settings.hpp>
@@ -138,8 +139,8 @@ struct PlaneSums {
                [&](std::size_t begin, std::size_t end) {
                  for (std::size_t i = begin; i < end; ++i) {
                    const float distance = center[i] - means[i % planes.channels];
-                   rest_to[i] = std::fma(pixels, distance, rest[i]);
-                   square_to[i] = std::fma(distance, rest[i] + rest_to[i], square[i]);
+                   rest_to[i] = fused_multiply_add(pixels, distance, rest[i]);
+                   square_to[i] = fused_multiply_add(distance, rest[i] + rest_to[i], square[i]);
                  }
                });
   }

@@ -3,6 +3,7 @@
 // The logits [B, C] are never stored as a whole, only those of a panel of classes at a time;
 // backward computes them again. It is the exact loss that sampled losses approximate.
 
+#include <soma/numeric/portable_math.hpp>
 #include <soma/ops/sparse/list_loss.hpp>
 
 #include <algorithm>
@@ -64,7 +65,7 @@ void for_softmax_panels(Context& context, const Tensor& h, const Tensor& weight,
 inline double log_sum_of(std::span<const float> logits, std::span<const float> shares) {
   const auto best =
       static_cast<std::size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-  return static_cast<double>(logits[best]) - std::log(static_cast<double>(shares[best]));
+  return static_cast<double>(logits[best]) - portable_log(static_cast<double>(shares[best]));
 }
 
 // Labels of row i that lie in a panel.
@@ -106,8 +107,8 @@ inline void full_softmax_host(const OperatorCall& call) {
             const std::span<const float> z = logits.span<float>().subspan(i * width, width);
             const double log_sum = log_sum_of(z, shares.span<float>().subspan(i * width, width));
             const double top = first == 0 ? log_sum : (std::max)(most[i], log_sum);
-            sums[i] =
-                (first == 0 ? 0.0 : sums[i] * std::exp(most[i] - top)) + std::exp(log_sum - top);
+            sums[i] = (first == 0 ? 0.0 : sums[i] * portable_exp(most[i] - top)) +
+                      portable_exp(log_sum - top);
             most[i] = top;
             for (const std::int32_t label : labels_in(labels_of(offsets, classes, i), first, width))
               chosen[i] += static_cast<double>(z[static_cast<std::size_t>(label) - first]);
@@ -117,7 +118,7 @@ inline void full_softmax_host(const OperatorCall& call) {
   HeapVector<double> losses(rows, context.heap());
   float* log_sums = call.outputs[1].mutable_data<float>();
   for (std::size_t i = 0; i < rows; ++i) {
-    const double log_sum = most[i] + std::log(sums[i]);
+    const double log_sum = most[i] + portable_log(sums[i]);
     const auto count = static_cast<double>(labels_of(offsets, classes, i).size());
     log_sums[i] = static_cast<float>(log_sum);
     losses[i] = count == 0 ? 0 : log_sum - chosen[i] / count;
@@ -157,8 +158,9 @@ inline void full_softmax_gradient(const GradientCall& call) {
             const std::span<const std::int32_t> labels = labels_of(offsets, classes, i);
             const double log_sum = static_cast<double>(log_sums.data<float>()[i]);
             const float factor =
-                labels.empty() ? 0.0f
-                               : static_cast<float>(std::exp(log_sum_of(z, p) - log_sum)) * scale;
+                labels.empty()
+                    ? 0.0f
+                    : static_cast<float>(portable_exp(log_sum_of(z, p) - log_sum)) * scale;
             for (std::size_t c = 0; c < width; ++c) to[i * width + c] = p[c] * factor;
             const float share = scale / static_cast<float>(labels.size());
             for (const std::int32_t label : labels_in(labels, first, width))

@@ -4,6 +4,7 @@
 // classes they are the exact losses; over a chosen set of classes they are sampled losses. A row
 // without labels counts 0 in the first loss, and has zeros for all classes in the second.
 
+#include <soma/numeric/portable_math.hpp>
 #include <soma/ops/built_in.hpp>
 #include <soma/ops/optimizer/accumulate.hpp>
 #include <soma/ops/run.hpp>
@@ -93,7 +94,7 @@ inline double softmax_loss_of(std::span<const float> logits, const float* shares
   const auto best =
       static_cast<std::size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
   const double total =
-      static_cast<double>(logits[best]) - std::log(static_cast<double>(shares[best]));
+      static_cast<double>(logits[best]) - portable_log(static_cast<double>(shares[best]));
   double loss = 0;
   for (const std::int32_t label : labels)
     loss += total - static_cast<double>(logits[static_cast<std::size_t>(label)]);
@@ -126,6 +127,9 @@ inline void list_loss_host(const OperatorCall& call) {
     copy(softmax ? run(context, *context.built_in().softmax, SoftmaxSetting{false}, {logits})[0]
                  : run(context, context.built_in().of(Unary::sigmoid), {}, {logits})[0],
          notes);
+  const Tensor soft = softmax || logits.elements() == 0
+                          ? Tensor()
+                          : run(context, context.built_in().of(Unary::softplus), {}, {logits})[0];
   HeapVector<double> losses(rows, context.heap());
   const std::int64_t* at = offsets.data<std::int64_t>();
   const std::int32_t* column = columns.data<std::int32_t>();
@@ -138,11 +142,9 @@ inline void list_loss_host(const OperatorCall& call) {
       if (softmax) {
         loss = softmax_loss_of({z, width}, notes.data<float>() + i * width, labels);
       } else {
-        // max(z, 0) - z y + log(1 + exp(-|z|))
-        for (std::size_t c = 0; c < width; ++c) {
-          const auto x = static_cast<double>(z[c]);
-          loss += (std::max)(x, 0.0) + std::log1p(std::exp(-std::abs(x)));
-        }
+        // log(1 + exp z) - z y
+        for (std::size_t c = 0; c < width; ++c)
+          loss += static_cast<double>(soft.data<float>()[i * width + c]);
         for (const std::int32_t label : labels) loss -= static_cast<double>(z[label]);
       }
       losses[i] = loss;

@@ -3,6 +3,7 @@
 
 #include <soma/optim/adamw.hpp>
 
+#include <soma/numeric/fused.hpp>
 #include <soma/ops/ranges.hpp>
 #include <soma/ops/records.hpp>
 #include <soma/optim/optimizer.hpp>
@@ -101,7 +102,7 @@ SOMA_INLINE void AdamW::step(const Step& step) {
     setting.weight = drawn(options_.storage.weight_rounding);
     setting.state = drawn(options_.storage.state_rounding);
     setting.decay_factor =
-        static_cast<float>(std::fma(-rate, static_cast<double>(slot.weight_decay), 1.0));
+        static_cast<float>(fused_multiply_add(-rate, static_cast<double>(slot.weight_decay), 1.0));
     mark_live(slot, gradient);
     if (weight.elements() != 0)
       run(context_, *context_.built_in().adam_step, setting,

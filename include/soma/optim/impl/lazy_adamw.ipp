@@ -3,6 +3,7 @@
 
 #include <soma/optim/lazy_adamw.hpp>
 
+#include <soma/numeric/fused.hpp>
 #include <soma/ops/sparse/table.hpp>
 #include <soma/optim/optimizer.hpp>
 #include <soma/optim/ranges.hpp>
@@ -138,7 +139,8 @@ SOMA_INLINE void LazyAdamW::add_to_history(std::size_t i, double rate) {
   float* row = history.constants.mutable_data<float>() + 3 * history.count++;
   row[0] = static_cast<float>(rate / correction1);
   row[1] = static_cast<float>(1 / std::sqrt(correction2));
-  row[2] = static_cast<float>(std::fma(-rate, static_cast<double>(slot.weight_decay), 1.0));
+  row[2] =
+      static_cast<float>(fused_multiply_add(-rate, static_cast<double>(slot.weight_decay), 1.0));
 }
 
 SOMA_INLINE void LazyAdamW::apply(std::size_t i, const Tensor& values, const Tensor& rows,

@@ -3,6 +3,7 @@
 
 #include <soma/optim/rmsprop.hpp>
 
+#include <soma/numeric/fused.hpp>
 #include <soma/ops/optimizer/settings.hpp>
 #include <soma/ops/records.hpp>
 #include <soma/optim/optimizer.hpp>
@@ -109,7 +110,8 @@ SOMA_INLINE void Adagrad::step(const Step& step) {
     RmsSetting setting = detail::rms_setting(slot, step, options_.storage);
     setting.weight = drawn(options_.storage.weight_rounding);
     setting.state = drawn(options_.storage.state_rounding);
-    const double slower = std::fma(static_cast<double>(slot.steps), options_.rate_decay, 1.0);
+    const double slower =
+        fused_multiply_add(static_cast<double>(slot.steps), options_.rate_decay, 1.0);
     setting.rate = static_cast<float>(step.rate * static_cast<double>(slot.rate_factor) / slower);
     setting.epsilon = static_cast<float>(options_.epsilon);
     if (weight.elements() != 0)

@@ -4,6 +4,7 @@
 #include <soma/optim/schedule.hpp>
 
 #include <soma/base/error.hpp>
+#include <soma/numeric/fused.hpp>
 #include <soma/numeric/portable_math.hpp>
 #include <soma/ops/fields.hpp>
 
@@ -65,7 +66,7 @@ SOMA_INLINE double Schedule::operator()(std::uint64_t step, std::uint64_t reduct
   const double share = decay == Decay::linear
                            ? 1 - progress
                            : (1 + portable_cosine(progress * 3.14159265358979323846)) / 2;
-  return rounded(*rate * std::fma(1 - final_ratio, share, final_ratio));
+  return rounded(*rate * fused_multiply_add(1 - final_ratio, share, final_ratio));
 }
 
 SOMA_INLINE void Plateau::add(double value, std::uint64_t patience, double threshold) {

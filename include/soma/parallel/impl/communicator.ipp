@@ -4,8 +4,9 @@
 #include <soma/parallel/communicator.hpp>
 
 #include <soma/base/error.hpp>
-#include <soma/runtime/clock.hpp>
 #include <soma/runtime/stop_flag.hpp>
+#include <soma/system/clock.hpp>
+#include <soma/system/threads.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -15,9 +16,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-
-#include <sched.h>
-#include <time.h>
 
 namespace SOMA_NAMESPACE {
 
@@ -114,11 +112,11 @@ SOMA_INLINE void Communicator::give_up_after(const StopFlag* stop, double second
 
 SOMA_INLINE void Communicator::idle(std::uint64_t round) {
   constexpr std::uint64_t busy_rounds = 1000;  // some milliseconds: longer than most waits
-  constexpr timespec nap{0, 50'000};
+  constexpr std::int64_t nap = 50'000;         // nanoseconds
   if (round < busy_rounds)
-    ::sched_yield();
+    system::yield();
   else
-    ::nanosleep(&nap, nullptr);
+    system::sleep_for(nap);
 }
 
 SOMA_INLINE void Communicator::lost(int lost_rank, std::string_view reason) const {

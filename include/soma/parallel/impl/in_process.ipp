@@ -5,14 +5,12 @@
 
 #include <soma/base/error.hpp>
 #include <soma/parallel/communicator.hpp>
+#include <soma/system/threads.hpp>
 
-#include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -50,7 +48,7 @@ SOMA_INLINE InProcessCommunicator::InProcessCommunicator(InProcessGroup& group, 
   if (rank < 0 || rank >= group.size())
     fail(error_id::parallel_argument, "InProcessCommunicator", "rank", std::to_string(rank),
          "below the group's " + std::to_string(group.size()));
-  const std::lock_guard lock(group_.mutex_);
+  const Mutex::Lock lock(group_.mutex_);
   bool& taken = group_.ranks_[static_cast<std::size_t>(rank)].taken;
   if (taken)
     fail(error_id::parallel_argument, "InProcessCommunicator", "rank", std::to_string(rank),
@@ -59,14 +57,14 @@ SOMA_INLINE InProcessCommunicator::InProcessCommunicator(InProcessGroup& group, 
 }
 
 SOMA_INLINE InProcessCommunicator::~InProcessCommunicator() {
-  const std::lock_guard lock(group_.mutex_);
+  const Mutex::Lock lock(group_.mutex_);
   group_.lose(rank_, "its communicator was destroyed");
 }
 
 SOMA_INLINE int InProcessCommunicator::size() const { return group_.size(); }
 
 SOMA_INLINE void InProcessCommunicator::abort(std::string_view reason) {
-  const std::lock_guard lock(group_.mutex_);
+  const Mutex::Lock lock(group_.mutex_);
   if (group_.broken_by_ < 0) group_.broken_by_ = rank_;
   group_.lose(rank_, reason.empty() ? "it gave up" : reason);
 }
@@ -82,7 +80,7 @@ SOMA_INLINE std::uint64_t InProcessCommunicator::begin_receive(int from, int tag
 }
 
 SOMA_INLINE bool InProcessCommunicator::poll(std::uint64_t number) {
-  const std::lock_guard lock(group_.mutex_);
+  const Mutex::Lock lock(group_.mutex_);
   seen_ = group_.changes_;
   const auto found = group_.messages_.find(number);
   const Message message = found->second;
@@ -99,21 +97,21 @@ SOMA_INLINE bool InProcessCommunicator::poll(std::uint64_t number) {
 }
 
 SOMA_INLINE void InProcessCommunicator::cancel(std::uint64_t number) noexcept {
-  std::unique_lock lock(group_.mutex_);
+  Mutex::Lock lock(group_.mutex_);
   const auto found = group_.messages_.find(number);
   group_.bell_.wait(lock, [&] { return found->second.state != State::copying; });
   group_.messages_.erase(found);
 }
 
 SOMA_INLINE void InProcessCommunicator::idle(std::uint64_t round) {
+  constexpr std::int64_t longest_sleep = 1'000'000;  // nanoseconds
   if (round < 20) return Communicator::idle(round);
-  std::unique_lock lock(group_.mutex_);
-  group_.bell_.wait_for(lock, std::chrono::milliseconds(1),
-                        [this] { return group_.changes_ != seen_; });
+  Mutex::Lock lock(group_.mutex_);
+  if (group_.changes_ == seen_) group_.bell_.sleep_for(lock, longest_sleep);
 }
 
 SOMA_INLINE std::uint64_t InProcessCommunicator::begin(const Message& made) {
-  std::unique_lock lock(group_.mutex_);
+  Mutex::Lock lock(group_.mutex_);
   Message* other = nullptr;
   for (auto& [number, message] : group_.messages_)
     if (other == nullptr && message.meets(made)) other = &message;

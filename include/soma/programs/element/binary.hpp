@@ -121,12 +121,12 @@ inline void binary_tile(Core& core, Binary function, const Tile& y, const Tile& 
     default: {
       // The engine's operators keep a NaN of b and lose a NaN of a. Adding 0 a brings it back; a is
       // clamped before, so that an infinity does not become NaN.
-      const Tile chosen = scratch.like(0, a), near = scratch.like(1, a);
+      const Tile chosen = scratch.like(0, a), close_by = scratch.like(1, a);
       core.vector
           .tensor_tensor(chosen, a, b, function == Binary::maximum ? Alu::maximum : Alu::minimum)
-          .tensor_scalar(near, a, Alu::maximum, -1, Alu::minimum, 1,
+          .tensor_scalar(close_by, a, Alu::maximum, -1, Alu::minimum, 1,
                          {.reverse0 = true, .reverse1 = true})
-          .scalar_tensor_tensor(y, near, Alu::multiply, 0, Alu::add, chosen);
+          .scalar_tensor_tensor(y, close_by, Alu::multiply, 0, Alu::add, chosen);
     }
   }
 }

@@ -14,17 +14,17 @@ namespace SOMA_NAMESPACE::programs {
 // or 1, as at 12, so x is clamped.
 inline void gelu_tanh_derivative(Core& core, const Tile& slope, const Tile& x, Scratch& scratch) {
   constexpr float a = 1.59576912f, b = 7.13548163e-2f;
-  const Tile near = scratch.like(1, x), square = scratch.like(2, x), other = scratch.like(3, x);
-  clamp(core, near, x, -12, 12);
-  core.scalar.activation(square, near, Function::square);
+  const Tile close_by = scratch.like(1, x), square = scratch.like(2, x), other = scratch.like(3, x);
+  clamp(core, close_by, x, -12, 12);
+  core.scalar.activation(square, close_by, Function::square);
   core.vector.tensor_scalar(slope, square, Alu::multiply, b, Alu::add, a)
-      .tensor_tensor(slope, slope, near, Alu::multiply)
+      .tensor_tensor(slope, slope, close_by, Alu::multiply)
       .tensor_scalar(square, square, Alu::multiply, 3 * b, Alu::add, a)
-      .tensor_tensor(near, near, square, Alu::multiply);
+      .tensor_tensor(close_by, close_by, square, Alu::multiply);
   core.scalar.activation(other, slope, Function::sigmoid, {.scale = -1});
   core.scalar.activation(slope, slope, Function::sigmoid);
-  core.vector.tensor_tensor(near, near, other, Alu::multiply)
-      .scalar_tensor_tensor(slope, near, Alu::add, 1, Alu::multiply, slope);
+  core.vector.tensor_tensor(close_by, close_by, other, Alu::multiply)
+      .scalar_tensor_tensor(slope, close_by, Alu::add, 1, Alu::multiply, slope);
 }
 
 // dx = factor sigmoid(scale x) sigmoid(-scale x) dy.
@@ -40,17 +40,17 @@ inline void logistic_backward(Core& core, const Tile& dx, const Tile& x, const T
 // tanh(softplus x) + x sigmoid(x) / cosh(softplus x)^2, up to where the second term is 0. The slope
 // of tanh is 4 sigmoid(2 u) sigmoid(-2 u).
 inline void mish_derivative(Core& core, const Tile& slope, const Tile& x, Scratch& scratch) {
-  const Tile near = scratch.like(1, x), u = scratch.like(2, x), other = scratch.like(3, x);
-  clamp(core, near, x, -100, 100);
-  core.scalar.activation(u, near, Function::softplus);
-  core.scalar.activation(slope, near, Function::sigmoid);
+  const Tile close_by = scratch.like(1, x), u = scratch.like(2, x), other = scratch.like(3, x);
+  clamp(core, close_by, x, -100, 100);
+  core.scalar.activation(u, close_by, Function::softplus);
+  core.scalar.activation(slope, close_by, Function::sigmoid);
   core.scalar.activation(other, u, Function::sigmoid, {.scale = 2});
-  core.vector.tensor_tensor(near, near, slope, Alu::multiply)
-      .scalar_tensor_tensor(near, near, Alu::multiply, 4, Alu::multiply, other);
+  core.vector.tensor_tensor(close_by, close_by, slope, Alu::multiply)
+      .scalar_tensor_tensor(close_by, close_by, Alu::multiply, 4, Alu::multiply, other);
   core.scalar.activation(other, u, Function::sigmoid, {.scale = -2});
   core.scalar.activation(slope, u, Function::tanh);
-  core.vector.tensor_tensor(near, near, other, Alu::multiply)
-      .tensor_tensor(slope, slope, near, Alu::add);
+  core.vector.tensor_tensor(close_by, close_by, other, Alu::multiply)
+      .tensor_tensor(slope, slope, close_by, Alu::add);
 }
 
 // dx = dy, but 0, whatever dy is, if x is at or below `least` (not if `lower` is none), or if

@@ -126,7 +126,7 @@ class ViewCopy {
 
  private:
   // 32 x 32 elements at once are turned by the Vector engine.
-  static constexpr std::size_t small = 32, large = 512;
+  static constexpr std::size_t little = 32, large = 512;
 
   Pair pair(std::size_t partitions, std::size_t elements) const {
     return Pair(core_, type_, partitions, elements * parts_);
@@ -230,9 +230,9 @@ class ViewCopy {
                                .pattern({{to.along.from, count}, {1, block.high}},
                                         from.offset + column * to.along.from)
                                .as(type_));
-      for_pieces(block.high, small, [&](std::size_t row, std::size_t rows) {
+      for_pieces(block.high, little, [&](std::size_t row, std::size_t rows) {
         const Tile& result = results[row / lanes];
-        for_pieces(count, small, [&](std::size_t at, std::size_t columns) {
+        for_pieces(count, little, [&](std::size_t at, std::size_t columns) {
           for (std::size_t word = 0; word < parts_; ++word)
             core_.vector.transpose(
                 result.rows(row % lanes, row % lanes + rows)

@@ -40,12 +40,12 @@ inline void element_loss_tile(Core& core, const ElementLossSetting& setting, con
       return;
     case ElementLoss::huber:
     case ElementLoss::smooth_absolute: {  // n (d - n / 2) with n = min(d, p)
-      const Tile near = scratch.like(1, x);
+      const Tile close_by = scratch.like(1, x);
       core.vector.tensor_tensor(wide, x, target, Alu::subtract)
           .tensor_scalar(wide, wide, Alu::absolute, 0)
-          .tensor_scalar(near, wide, Alu::minimum, p, Alu::none, {}, {.reverse0 = true})
-          .scalar_tensor_tensor(wide, near, Alu::multiply, -0.5f, Alu::add, wide)
-          .tensor_tensor(wide, wide, near, Alu::multiply);
+          .tensor_scalar(close_by, wide, Alu::minimum, p, Alu::none, {}, {.reverse0 = true})
+          .scalar_tensor_tensor(wide, close_by, Alu::multiply, -0.5f, Alu::add, wide)
+          .tensor_tensor(wide, wide, close_by, Alu::multiply);
       if (setting.loss == ElementLoss::smooth_absolute)
         core.vector.tensor_scalar(wide, wide, Alu::multiply, 1 / p);
       core.scalar.activation_reduce(result, wide, Function::copy, sum);

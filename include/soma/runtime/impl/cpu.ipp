@@ -4,19 +4,17 @@
 #include <soma/runtime/cpu.hpp>
 
 #include <soma/base/config.hpp>
+#include <soma/system/files.hpp>
+#include <soma/system/machine.hpp>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <string>
 #include <string_view>
-#include <vector>
-
-#include <unistd.h>
 
 namespace SOMA_NAMESPACE {
 
@@ -33,12 +31,12 @@ namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE std::string read_text(const std::string& path) {
   std::string text;
-  if (std::FILE* file = std::fopen(path.c_str(), "re")) {
-    char buffer[1024];
-    std::size_t count;
-    while ((count = std::fread(buffer, 1, sizeof buffer, file)) > 0) text.append(buffer, count);
-    std::fclose(file);
-  }
+  const int file = system::open_to_read(path);
+  if (file < 0) return text;
+  char buffer[1024];
+  for (std::ptrdiff_t count; (count = system::read_some(file, buffer, sizeof buffer)) > 0;)
+    text.append(buffer, static_cast<std::size_t>(count));
+  system::close_file(file);
   return text;
 }
 
@@ -95,21 +93,9 @@ namespace SOMA_NAMESPACE {
 
 SOMA_INLINE CpuShare cpu_share() {
   CpuShare share;
-  share.cores = (std::max)(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
-#if defined(__linux__)
-  // The kernel refuses a mask smaller than its own, so the mask grows until the call succeeds.
-  for (std::size_t processors = 1024; processors <= 1u << 20; processors *= 2) {
-    std::vector<unsigned long> mask(processors / (8 * sizeof(unsigned long)));
-    auto* set = reinterpret_cast<cpu_set_t*>(mask.data());
-    const std::size_t bytes = mask.size() * sizeof(unsigned long);
-    if (sched_getaffinity(0, bytes, set) == 0) {
-      share.cores = (std::max)(1, CPU_COUNT_S(bytes, set));
-      break;
-    }
-  }
+  share.cores = system::processors();
   share.quota =
       detail::control_group_quota("/sys/fs/cgroup", detail::read_text("/proc/self/cgroup"));
-#endif
   return share;
 }
 
@@ -131,50 +117,32 @@ SOMA_INLINE CpuCaches cpu_caches() {
   return caches;
 }
 
-}  // namespace SOMA_NAMESPACE
-
-namespace SOMA_NAMESPACE::detail {
-
-SOMA_INLINE bool ask_for_tiles() {
-#if defined(__linux__) && defined(__x86_64__) && defined(SYS_arch_prctl)
-  constexpr long request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM
-  return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
-#else
-  return false;
-#endif
-}
-
-}  // namespace SOMA_NAMESPACE::detail
-
-namespace SOMA_NAMESPACE {
-
 SOMA_INLINE CpuIdentity cpu_identity() {
   CpuIdentity identity;
-#if defined(__x86_64__) || defined(__i386__)
+#if defined(__x86_64__) || defined(__i386__) || defined(_M_X64)
   std::array<unsigned, 4> r{};
   const auto text = [](auto... words) {
     std::string bytes;
     (bytes.append(reinterpret_cast<const char*>(&words), sizeof words), ...);
     return bytes;
   };
-  if (__get_cpuid(0, &r[0], &r[1], &r[2], &r[3]) != 0) identity.vendor = text(r[1], r[3], r[2]);
-  if (__get_cpuid(1, &r[0], &r[1], &r[2], &r[3]) != 0) {
+  if (system::cpuid(0, 0, r)) identity.vendor = text(r[1], r[3], r[2]);
+  if (system::cpuid(1, 0, r)) {
     const unsigned base = (r[0] >> 8) & 15;
     identity.family = static_cast<int>(base == 15 ? base + ((r[0] >> 20) & 255) : base);
     identity.model = static_cast<int>(((r[0] >> 4) & 15) | ((r[0] >> 12) & 0xF0));
   }
-  if (__get_cpuid_count(7, 1, &r[0], &r[1], &r[2], &r[3]) != 0) {
+  if (system::cpuid(7, 1, r)) {
     identity.bf16_dot = (r[0] >> 5 & 1) != 0;
   }
-  if (__get_cpuid_count(7, 0, &r[0], &r[1], &r[2], &r[3]) != 0) {
+  if (system::cpuid(7, 0, r)) {
     constexpr unsigned amx_bf16_and_tile = 1u << 22 | 1u << 24;
     identity.bf16_dot = identity.bf16_dot && (r[2] >> 1 & 1) != 0;
     identity.bf16_tiles = identity.bf16_dot && (r[3] & amx_bf16_and_tile) == amx_bf16_and_tile &&
-                          detail::ask_for_tiles();
+                          system::ask_for_tiles();
   }
   for (unsigned leaf = 0x80000002u; leaf <= 0x80000004u; ++leaf)
-    if (__get_cpuid(leaf, &r[0], &r[1], &r[2], &r[3]) != 0)
-      identity.name += text(r[0], r[1], r[2], r[3]);
+    if (system::cpuid(leaf, 0, r)) identity.name += text(r[0], r[1], r[2], r[3]);
   identity.name.resize(std::strlen(identity.name.c_str()));
 #else
   // "CPU implementer : 0x41", "CPU part : 0xd0c" of the first processor.

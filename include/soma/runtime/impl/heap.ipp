@@ -5,7 +5,7 @@
 
 #include <soma/base/sizes.hpp>
 #include <soma/runtime/memory.hpp>
-#include <soma/runtime/mutex.hpp>
+#include <soma/system/threads.hpp>
 
 #include <algorithm>
 #include <array>

@@ -4,11 +4,11 @@
 #include <soma/runtime/host.hpp>
 
 #include <soma/base/fixed.hpp>
-#include <soma/runtime/clock.hpp>
 #include <soma/runtime/context.hpp>
 #include <soma/runtime/cpu.hpp>
 #include <soma/runtime/float_environment.hpp>
 #include <soma/runtime/heap_vector.hpp>
+#include <soma/system/clock.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -4,6 +4,7 @@
 #include <soma/runtime/memory.hpp>
 
 #include <soma/base/error.hpp>
+#include <soma/system/machine.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -14,12 +15,8 @@
 
 namespace SOMA_NAMESPACE::detail {
 
-SOMA_INLINE void prefer_large_pages([[maybe_unused]] void* block,
-                                    [[maybe_unused]] std::size_t bytes) {
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-  if (bytes < large_page) return;
-  madvise(block, bytes / large_page * large_page, MADV_HUGEPAGE);
-#endif
+SOMA_INLINE void prefer_large_pages(void* block, std::size_t bytes) {
+  if (bytes >= large_page) system::prefer_large_pages(block, bytes);
 }
 
 }  // namespace SOMA_NAMESPACE::detail

@@ -5,7 +5,7 @@
 
 #include <soma/runtime/context.hpp>
 #include <soma/runtime/float_environment.hpp>
-#include <soma/runtime/mutex.hpp>
+#include <soma/system/threads.hpp>
 
 #include <atomic>
 #include <cstdint>

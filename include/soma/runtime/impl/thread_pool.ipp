@@ -6,13 +6,12 @@
 #include <soma/base/error.hpp>
 #include <soma/runtime/cpu.hpp>
 #include <soma/runtime/executor.hpp>
-#include <soma/runtime/mutex.hpp>
 #include <soma/runtime/task_share.hpp>
 #include <soma/runtime/waiting.hpp>
+#include <soma/system/threads.hpp>
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -20,14 +19,15 @@
 #include <utility>
 #include <vector>
 
-#include <pthread.h>
-
 namespace SOMA_NAMESPACE {
 
 SOMA_INLINE ThreadPool::ThreadPool(int width) : width_(width), turn_(new Turn(process())) {
   if (width < 0 || width > max_width)
     fail(error_id::executor_width, "ThreadPool", "width", std::to_string(width),
          "0 (automatic) to " + std::to_string(max_width));
+  if (!system::has_threads && width > 1)
+    fail(error_id::thread_start, "ThreadPool", "width", std::to_string(width),
+         "1: this system has no threads");
   const int usable = cpu_share().usable();
   if (width_ == 0) width_ = usable;
   spin_ = width_ <= usable;
@@ -52,7 +52,7 @@ SOMA_INLINE void ThreadPool::run(int tasks, void (*task)(void*, int), void* arg)
   Turn& turn = turn_here();
   const Mutex::Lock lock(turn.mutex);
   start();
-  turn.caller.store(this_thread(), std::memory_order_relaxed);
+  turn.caller.store(system::this_thread(), std::memory_order_relaxed);
   // One job, but for millions of tasks.
   const std::int64_t most = std::int64_t{TaskShare::most} * width_;
   for (std::int64_t first = 0; first < tasks; first += most) {
@@ -73,7 +73,7 @@ SOMA_INLINE ThreadPool::Team::Team(std::size_t width) : members(width) {
 SOMA_INLINE std::uint32_t ThreadPool::process() {
   static std::atomic<std::uint32_t> forks{0};
   static const bool counted = [] {
-    const int error = pthread_atfork(nullptr, nullptr, [] { ++forks; });
+    const int error = system::after_fork([] { ++forks; });
     if (error != 0)
       fail(error_id::thread_start, "ThreadPool", "handler of forks",
            std::string("refused by the system (") + std::strerror(error) + ")", "memory for one");
@@ -93,12 +93,6 @@ SOMA_INLINE auto ThreadPool::turn_here() -> Turn& {
   }
   return *turn;
 }
-
-SOMA_INLINE std::uintptr_t ThreadPool::name_of(pthread_t thread) {
-  return std::bit_cast<std::uintptr_t>(thread);
-}
-
-SOMA_INLINE std::uintptr_t ThreadPool::this_thread() { return name_of(pthread_self()); }
 
 SOMA_INLINE void ThreadPool::run_job(Team& team, const Job& job) const {
   for (int member = 1; member < job.sharers; ++member) {
@@ -146,14 +140,14 @@ SOMA_INLINE void ThreadPool::run_share(Team& team, int owner, int (TaskShare::*t
 }
 
 SOMA_INLINE bool ThreadPool::inside_task() const {
-  const std::uintptr_t self = this_thread();
+  const std::uintptr_t self = system::this_thread();
   const Turn& turn = *turn_.load(std::memory_order_acquire);
   if (turn.process != process()) return false;
   if (turn.caller.load(std::memory_order_relaxed) == self) return true;
   const Team* team = visible_team_.load(std::memory_order_acquire);
   if (team == nullptr || process_ != process()) return false;
   for (const Team::Worker& worker : team->workers)
-    if (name_of(worker.thread) == self) return true;
+    if (worker.thread.is_this()) return true;
   return false;
 }
 
@@ -183,7 +177,7 @@ SOMA_INLINE void ThreadPool::start() {
   for (int number = 1; number < width_; ++number) {
     team_->workers.push_back({this, team_, number, {}});
     Team::Worker& worker = team_->workers.back();
-    const int error = pthread_create(&worker.thread, nullptr, &begin, &worker);
+    const int error = worker.thread.start(&begin, &worker);
     if (error == 0) continue;
     team_->workers.pop_back();
     const std::size_t started = team_->workers.size();
@@ -207,7 +201,7 @@ SOMA_INLINE void ThreadPool::stop() {
   if (team == nullptr || process_ != process()) return;
   for (Member& member : team->members) member.share.close();
   wake_sleepers(*team, width_);
-  for (const Team::Worker& worker : team->workers) pthread_join(worker.thread, nullptr);
+  for (Team::Worker& worker : team->workers) worker.thread.join();
   visible_team_.store(nullptr, std::memory_order_release);
   delete team;
 }

@@ -62,12 +62,12 @@ struct Between::State {
     report.checks += verdict.checks;
     report.refused += verdict.refused ? 1u : 0u;
     if (verdict.kind.empty()) return;
-    const detail::Program small = detail::reduce(checks, program, verdict.kind);
+    const detail::Program little = detail::reduce(checks, program, verdict.kind);
     report.failures.push_back({.kind = verdict.kind,
-                               .what = checks.check(small).what,
-                               .program = detail::to_string(small),
+                               .what = checks.check(little).what,
+                               .program = detail::to_string(little),
                                .found_in = text,
-                               .calls = small.calls.size()});
+                               .calls = little.calls.size()});
   }
 
   detail::OperatorBook book;

@@ -5,30 +5,24 @@
 
 #include <soma/base/file_error.hpp>
 #include <soma/runtime/stop_flag.hpp>
+#include <soma/system/files.hpp>
+#include <soma/system/threads.hpp>
 #include <soma/text/utf8.hpp>
 
 #include <zlib.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <exception>
 #include <iterator>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
-#include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
-
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 namespace SOMA_NAMESPACE::text {
 
@@ -37,7 +31,8 @@ SOMA_INLINE ByteSource ByteSource::open(std::string_view operation, std::string_
   ByteSource source(operation, std::string(path));
   source.stop_ = stop;
   source.open_file();
-  if (ahead == ReadAhead::no || source.unpacker_ == nullptr || source.once_) return source;
+  if (ahead == ReadAhead::no || !system::has_threads || source.unpacker_ == nullptr || source.once_)
+    return source;
   ByteSource reader(operation, source.name_);
   reader.state_ = source.state_;
   reader.ahead_ = std::make_unique<Ahead>(std::move(source));
@@ -67,8 +62,7 @@ SOMA_INLINE std::string_view ByteSource::ahead() {
 }
 
 SOMA_INLINE bool ByteSource::is_pipe(std::string_view path) {
-  struct stat known {};
-  return path == "-" || (::stat(std::string(path).c_str(), &known) == 0 && S_ISFIFO(known.st_mode));
+  return path == "-" || system::info_of(std::string(path)).kind == system::FileKind::pipe;
 }
 
 SOMA_INLINE ByteSource ByteSource::of_file_bytes(std::string_view operation, std::string_view bytes,
@@ -98,7 +92,7 @@ SOMA_INLINE bool ByteSource::must_wait() const {
 SOMA_INLINE std::string_view ByteSource::held() const { return window_.substr(at_); }
 
 SOMA_INLINE ByteSource::File::~File() {
-  if (descriptor != STDIN_FILENO) ::close(descriptor);
+  if (descriptor != system::standard_input()) system::close_file(descriptor);
 }
 
 SOMA_INLINE bool ByteSource::Unpacker::start() {
@@ -111,21 +105,19 @@ SOMA_INLINE ByteSource::Unpacker::~Unpacker() {
 
 SOMA_INLINE ByteSource::Ahead::Ahead(ByteSource source)
     : source_(std::make_unique<ByteSource>(std::move(source))) {
-#if SOMA_HAS_EXCEPTIONS
-  try {
-    thread_ = std::thread([this] { work(); });
-  } catch (const std::system_error& error) {
+  const auto begin = [](void* self) -> void* {
+    static_cast<Ahead*>(self)->work();
+    return nullptr;
+  };
+  if (const int error = thread_.start(begin, this); error != 0)
     fail(error_id::thread_start, source_->operation_, "thread",
-         std::string("refused by the system (") + error.what() + ")", "one thread");
-  }
-#else
-  thread_ = std::thread([this] { work(); });
-#endif
+         std::string("refused by the system (").append(std::strerror(error)).append(")"),
+         "one thread");
 }
 
 SOMA_INLINE ByteSource::Ahead::~Ahead() {
   {
-    const std::lock_guard lock(mutex_);
+    const Mutex::Lock lock(mutex_);
     stopping_ = true;
   }
   room_.notify_one();
@@ -133,7 +125,7 @@ SOMA_INLINE ByteSource::Ahead::~Ahead() {
 }
 
 SOMA_INLINE std::string_view ByteSource::Ahead::take(std::vector<char>& buffer) {
-  std::unique_lock lock(mutex_);
+  Mutex::Lock lock(mutex_);
   filled_.wait(lock, [this] { return ready_ != 0 || ended_; });
   if (ready_ == 0) {
     if (problem_) std::rethrow_exception(problem_);
@@ -158,7 +150,7 @@ SOMA_INLINE bool ByteSource::Ahead::make(Block& block) {
 }
 
 SOMA_INLINE void ByteSource::Ahead::work() {
-  std::unique_lock lock(mutex_);
+  Mutex::Lock lock(mutex_);
   while (true) {
     room_.wait(lock, [this] { return stopping_ || ready_ < std::size(blocks_); });
     if (stopping_) return;
@@ -189,15 +181,15 @@ SOMA_INLINE void ByteSource::open_file() {
   if (standard) name_ = "standard input";
   if (name_.empty() || name_.find('\0') != std::string::npos) failed("no path", 0);
   // Not blocking: opening a pipe would wait for its writer, even after a signal.
-  const int descriptor =
-      standard ? STDIN_FILENO : ::open(name_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const int descriptor = standard ? system::standard_input() : system::open_to_read(name_);
   if (descriptor < 0) failed("cannot open", errno);
   file_ = std::make_unique<File>(descriptor);
-  struct stat known {};
-  if (::fstat(descriptor, &known) != 0) failed("cannot ask for its kind", errno);
-  once_ = standard || S_ISFIFO(known.st_mode) || ::isatty(descriptor) == 1;
-  if (!once_ && !S_ISREG(known.st_mode)) failed("neither a regular file nor a pipe", 0);
-  if (S_ISDIR(known.st_mode)) failed("a folder", 0);
+  const system::FileInfo known = system::info_of(descriptor);
+  using system::FileKind;
+  if (known.kind == FileKind::none) failed("cannot ask for its kind", errno);
+  once_ = standard || known.kind == FileKind::pipe || system::is_terminal(descriptor);
+  if (!once_ && known.kind != FileKind::regular) failed("neither a regular file nor a pipe", 0);
+  if (known.kind == FileKind::folder) failed("a folder", 0);
   state_ = state_of(known);
   begin_file();
 }
@@ -243,8 +235,8 @@ SOMA_INLINE std::size_t ByteSource::read(char* bytes, std::size_t room) {
   std::size_t count = 0;
   while (count < room && !ended_ && !(once_ && count != 0)) {
     if (once_) wait();
-    const auto more = ::read(file_->descriptor, bytes + count, room - count);
-    if (more < 0 && (errno == EINTR || (once_ && errno == EAGAIN))) continue;
+    const std::ptrdiff_t more = system::read_some(file_->descriptor, bytes + count, room - count);
+    if (more < 0 && once_ && errno == EAGAIN) continue;
     if (more < 0) failed("cannot read", errno);
     ended_ = more == 0;
     count += static_cast<std::size_t>(more);
@@ -258,8 +250,7 @@ SOMA_INLINE void ByteSource::wait() const {
 }
 
 SOMA_INLINE bool ByteSource::is_ready(int milliseconds) const {
-  pollfd waiting{.fd = file_->descriptor, .events = POLLIN, .revents = 0};
-  return ::poll(&waiting, 1, milliseconds) > 0;
+  return system::wait_for_bytes(file_->descriptor, milliseconds);
 }
 
 SOMA_INLINE bool ByteSource::refill() {
@@ -375,15 +366,14 @@ SOMA_INLINE void ByteSource::damaged(std::string_view problem) const {
 }
 
 SOMA_INLINE void ByteSource::check_unchanged() {
-  struct stat now {};
-  if (::fstat(file_->descriptor, &now) == 0 && state_of(now) == state_) return;
+  const system::FileInfo now = system::info_of(file_->descriptor);
+  if (now.kind != system::FileKind::none && state_of(now) == state_) return;
   fail(error_id::text_file_changed, operation_, "file",
        soma::quoted(name_) + ", which was written to while it was read", "a file that rests");
 }
 
-SOMA_INLINE FileState ByteSource::state_of(const struct stat& known) {
-  return {static_cast<std::uint64_t>(known.st_dev), static_cast<std::uint64_t>(known.st_ino),
-          static_cast<std::uint64_t>(known.st_size), known.st_mtim.tv_sec, known.st_mtim.tv_nsec};
+SOMA_INLINE FileState ByteSource::state_of(const system::FileInfo& known) {
+  return {known.device, known.node, known.bytes, known.seconds, known.nanoseconds};
 }
 
 SOMA_INLINE void ByteSource::failed(std::string_view problem, int number) const {

@@ -3,6 +3,7 @@
 
 #include <soma/text/columns.hpp>
 
+#include <soma/base/number_text.hpp>
 #include <soma/text/row_options.hpp>
 #include <soma/text/rows/column_names.hpp>
 
@@ -28,7 +29,7 @@ SOMA_INLINE std::optional<std::int64_t> whole_number(std::string_view text) {
 
 SOMA_INLINE std::optional<float> real_number(std::string_view text) {
   float value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const auto [end, error] = number_from(text, value);
   if (text.empty() || error != std::errc() || end != text.data() + text.size() ||
       !std::isfinite(value))
     return std::nullopt;

@@ -4,6 +4,8 @@
 #include <soma/text/data_files.hpp>
 
 #include <soma/base/error.hpp>
+#include <soma/system/files.hpp>
+#include <soma/system/paths.hpp>
 
 #include <algorithm>
 #include <array>
@@ -28,9 +30,9 @@ SOMA_INLINE std::vector<std::string> names_in(std::string_view operation,
                                               const std::string& folder) {
   std::vector<std::string> names;
   std::error_code error;
-  std::filesystem::directory_iterator at(folder, error);
+  std::filesystem::directory_iterator at(system::path_of(folder), error);
   for (; !error && at != std::filesystem::directory_iterator(); at.increment(error))
-    names.push_back(at->path().filename().string());
+    names.push_back(system::name_of(*at));
   if (error)
     fail(error_id::text_folder, operation, "folder",
          soma::quoted(folder) + " (" + error.message() + ")", "a folder that can be listed");
@@ -50,8 +52,7 @@ SOMA_INLINE std::vector<std::string> files_of_part(std::string_view operation,
   std::string first;
   for (const std::string& name : names) {
     const std::string path = folder + "/" + name;
-    std::error_code ignored;
-    const bool is_folder = std::filesystem::is_directory(path, ignored);
+    const bool is_folder = system::is_folder(path);
     const std::string_view stem = std::string_view(name).substr(0, name.find('.'));
     if (std::ranges::find(parts, is_folder ? std::string_view(name) : stem) == parts.end() ||
         (!is_folder && !is_data_name(name)))
@@ -83,10 +84,7 @@ SOMA_INLINE DataFiles files_of_folder(const std::string& path, std::string_view 
           .test = files_of_part(operation, path, names, test)};
 }
 
-SOMA_INLINE bool is_data_folder(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::is_directory(path, ignored);
-}
+SOMA_INLINE bool is_data_folder(const std::string& path) { return system::is_folder(path); }
 
 }  // namespace SOMA_NAMESPACE::text::detail
 

@@ -4,15 +4,12 @@
 #include <soma/text/read_file.hpp>
 
 #include <soma/base/file_error.hpp>
+#include <soma/system/files.hpp>
 
 #include <cerrno>
 #include <cstddef>
 #include <string>
 #include <string_view>
-
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 namespace SOMA_NAMESPACE::text {
 
@@ -23,20 +20,18 @@ SOMA_INLINE std::string read_file(std::string_view operation, std::string_view p
   };
   if (path.find('\0') != std::string_view::npos) failed("no path", 0);
   // Not blocking: opening a pipe would wait for its writer.
-  const int descriptor = ::open(std::string(path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const int descriptor = system::open_to_read(std::string(path));
   if (descriptor < 0) failed("cannot open", errno);
   const struct Closing {
     int descriptor;
-    ~Closing() { ::close(descriptor); }
+    ~Closing() { system::close_file(descriptor); }
   } closing{descriptor};
-  struct stat known {};
-  if (::fstat(descriptor, &known) != 0) failed("cannot ask for its size", errno);
-  if (!S_ISREG(known.st_mode)) failed("not a regular file", 0);
+  if (system::info_of(descriptor).kind != system::FileKind::regular)
+    failed("not a regular file", 0);
   std::string content;
   char block[1 << 14];
   for (;;) {
-    const auto count = ::read(descriptor, block, sizeof block);
-    if (count < 0 && errno == EINTR) continue;
+    const std::ptrdiff_t count = system::read_some(descriptor, block, sizeof block);
     if (count < 0) failed("cannot read", errno);
     if (count == 0) return content;
     content.append(block, static_cast<std::size_t>(count));

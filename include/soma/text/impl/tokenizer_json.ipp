@@ -3,6 +3,7 @@
 
 #include <soma/text/tokenizer_json.hpp>
 
+#include <soma/system/files.hpp>
 #include <soma/text/added_tokens.hpp>
 #include <soma/text/tokenizer.hpp>
 #include <soma/text/tokenizer_settings.hpp>
@@ -11,7 +12,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -233,7 +233,7 @@ SOMA_INLINE void TokenizerFolder::split_by_class(const SettingsReader& reader, c
   const TokenizerOptions now = by(rules.version_4);
   if (const std::string difference = difference_of_splits(now, by(later));
       notes_ != nullptr && !difference.empty())
-    notes_->push_back("load_tokenizer: in " + soma::quoted(folder_.string()) + " " + name +
+    notes_->push_back("load_tokenizer: in " + soma::quoted(folder_) + " " + name +
                       " of transformers 4 splits texts otherwise than that of transformers 5: " +
                       difference + "; as in version 4 is taken");
   parts.options = now;
@@ -261,12 +261,11 @@ SOMA_INLINE void TokenizerFolder::find_unused(const SettingsReader& reader, cons
 }
 
 SOMA_INLINE std::string TokenizerFolder::path(const char* name) const {
-  return (folder_ / name).string();
+  return folder_ + "/" + name;
 }
 
 SOMA_INLINE bool TokenizerFolder::exists(const char* name) const {
-  std::error_code problem;
-  return std::filesystem::exists(folder_ / name, problem);
+  return system::info_of(path(name)).kind != system::FileKind::none;
 }
 
 SOMA_INLINE std::string TokenizerFolder::content(const char* name) const {

@@ -3,6 +3,7 @@
 
 #include <soma/text/xmc_reader.hpp>
 
+#include <soma/base/number_text.hpp>
 #include <soma/data/point_source.hpp>
 #include <soma/text/record_reader.hpp>
 
@@ -126,7 +127,7 @@ SOMA_INLINE void XmcReader::add_feature(std::string_view word) {
   most_feature_ = (std::max)(most_feature_, points_.ids.back());
   const std::string_view text = word.substr(colon + 1);
   float value = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const auto [end, problem] = number_from(text, value);
   if (problem != std::errc() || end != text.data() + text.size() || text.empty() ||
       !std::isfinite(value))
     refuse("value " + soma::quoted(text), "a finite number that fp32 holds");

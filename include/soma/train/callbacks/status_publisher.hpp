@@ -5,7 +5,8 @@
 
 #include <soma/io/status/status_page.hpp>
 #include <soma/programs/run_mode.hpp>
-#include <soma/runtime/clock.hpp>
+#include <soma/system/clock.hpp>
+#include <soma/system/process.hpp>
 #include <soma/train/events.hpp>
 
 #include <cstddef>
@@ -18,8 +19,6 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
-
-#include <time.h>
 
 namespace SOMA_NAMESPACE::train {
 

@@ -9,7 +9,7 @@
 
 #include <soma/io/atomic_file.hpp>
 #include <soma/io/mapped_file.hpp>
-#include <soma/runtime/clock.hpp>
+#include <soma/system/clock.hpp>
 #include <soma/train/curves/chart.hpp>
 #include <soma/train/curves/page.hpp>
 #include <soma/train/curves/series.hpp>
@@ -26,8 +26,6 @@
 #include <string_view>
 #include <utility>
 #include <vector>
-
-#include <sys/stat.h>
 
 namespace SOMA_NAMESPACE {
 class FieldVisitor;  // ops/fields.hpp

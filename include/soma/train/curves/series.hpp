@@ -2,10 +2,10 @@
 // Series: values over steps in bounded memory, however long a run is, as text and back.
 
 #include <soma/base/config.hpp>
+#include <soma/base/number_text.hpp>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -53,7 +53,7 @@ class Series {
  private:
   template <class Number>
   static bool take(std::string_view& text, Number& number) {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    const auto [end, error] = number_from(text, number);
     if (error != std::errc()) return false;
     text.remove_prefix(static_cast<std::size_t>(end - text.data()));
     if (!text.empty() && text.front() != ' ') return false;

@@ -4,8 +4,8 @@
 #include <soma/train/console_progress.hpp>
 
 #include <soma/ops/fields.hpp>
-#include <soma/runtime/clock.hpp>
-#include <soma/runtime/usage.hpp>
+#include <soma/system/clock.hpp>
+#include <soma/system/process.hpp>
 #include <soma/train/report.hpp>
 
 #include <cmath>

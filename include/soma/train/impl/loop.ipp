@@ -6,7 +6,7 @@
 #include <soma/ops/records.hpp>
 #include <soma/optim/gradients.hpp>
 #include <soma/runtime/float_environment.hpp>
-#include <soma/runtime/usage.hpp>
+#include <soma/system/process.hpp>
 #include <soma/train/stoppable_source.hpp>
 
 #include <cmath>

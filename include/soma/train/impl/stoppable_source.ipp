@@ -4,8 +4,8 @@
 #include <soma/train/stoppable_source.hpp>
 
 #include <soma/data/batch.hpp>
-#include <soma/runtime/clock.hpp>
 #include <soma/runtime/stop_flag.hpp>
+#include <soma/system/clock.hpp>
 #include <soma/train/ranks.hpp>
 
 #include <algorithm>

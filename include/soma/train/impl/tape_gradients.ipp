@@ -4,7 +4,7 @@
 #include <soma/train/tape_gradients.hpp>
 
 #include <soma/autograd/tape.hpp>
-#include <soma/runtime/clock.hpp>
+#include <soma/system/clock.hpp>
 #include <soma/train/ranks.hpp>
 #include <soma/train/step_gradients.hpp>
 

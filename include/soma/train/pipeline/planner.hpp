@@ -12,7 +12,7 @@
 #include <soma/nn/task.hpp>
 #include <soma/parallel/plan.hpp>
 #include <soma/parallel/schedule.hpp>
-#include <soma/runtime/clock.hpp>
+#include <soma/system/clock.hpp>
 #include <soma/train/options.hpp>
 
 #include <algorithm>
@@ -22,8 +22,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-#include <sys/stat.h>
 
 namespace SOMA_NAMESPACE::train {
 

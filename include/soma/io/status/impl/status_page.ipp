@@ -6,6 +6,9 @@
 #include <soma/base/file_error.hpp>
 #include <soma/io/folders.hpp>
 #include <soma/io/status/process_start.hpp>
+#include <soma/system/files.hpp>
+#include <soma/system/process.hpp>
+#include <soma/system/shared_page.hpp>
 
 #include <algorithm>
 #include <array>
@@ -21,11 +24,6 @@
 #include <system_error>
 #include <type_traits>
 #include <vector>
-
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 namespace SOMA_NAMESPACE::detail {
 
@@ -56,10 +54,6 @@ SOMA_INLINE std::optional<RunStatus> read_status(const StatusPageWords& page) {
     return status;
   }
   return std::nullopt;
-}
-
-SOMA_INLINE Descriptor::~Descriptor() {
-  if (number >= 0) ::close(number);
 }
 
 }  // namespace SOMA_NAMESPACE::detail
@@ -95,32 +89,18 @@ SOMA_INLINE RunsFound runs_in(const std::string& folder) {
       found.left_out.push_back(soma::quoted(name).append(": ").append(why));
     };
     const std::string path = folder + "/" + name;
-    const detail::Descriptor file{
-        ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
-    struct stat known {};
-    if (file.number < 0 || ::fstat(file.number, &known) != 0) {
-      if (errno != ENOENT) leave_out("cannot be opened");
-      continue;
-    }
-    if (known.st_uid != ::geteuid()) {
-      leave_out("belongs to another user");
-      continue;
-    }
     constexpr std::size_t bytes = sizeof(detail::StatusPageWords);
-    if (!S_ISREG(known.st_mode) || known.st_size != static_cast<off_t>(bytes)) {
-      leave_out("is no page of a run");
-      continue;
-    }
-    void* data = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.number, 0);
-    if (data == MAP_FAILED) {
-      leave_out("cannot be mapped");
+    std::string_view why;
+    const void* data = system::open_page(path, bytes, why);
+    if (data == nullptr) {
+      if (!why.empty()) leave_out(why);
       continue;
     }
     const auto& page = *static_cast<const detail::StatusPageWords*>(data);
     std::optional<RunStatus> status;
     const bool ours = page.magic == detail::status_magic;
     if (ours) status = detail::read_status(page);
-    ::munmap(data, bytes);
+    system::close_page(data, bytes);
     if (!ours)
       leave_out("is no page of a run, or one of another version");
     else if (!status)
@@ -138,40 +118,39 @@ SOMA_INLINE RunsFound runs_in(const std::string& folder) {
 SOMA_INLINE StatusPage::StatusPage(std::string folder, std::string_view command,
                                    std::string_view model) {
   soma::make_folders("StatusPage", folder);
-  ::chmod(folder.c_str(), 0700);
-  status_.process = static_cast<std::uint64_t>(::getpid());
+  system::make_private(folder);
+  status_.process = system::process_number();
   status_.process_start = detail::process_start(status_.process).value_or(0);
   detail::copy_text(status_.command, command);
   detail::copy_text(status_.model, model);
   take_away_dead(folder);
   path_ = folder + "/" + std::to_string(status_.process);
   const std::string partial = path_ + ".partial";
-  ::unlink(partial.c_str());  // left by a killed process with the same number
+  system::remove_file(partial);  // left by a killed process with the same number
   const auto failed = [&](std::string_view what) {
     const int number = errno;
-    ::unlink(partial.c_str());
+    system::remove_file(partial);
     detail::file_failed(error_id::file_write, "StatusPage", path_, what, number,
                         "a page that this process can make");
   };
-  const detail::Descriptor file{
-      ::open(partial.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)};
-  if (file.number < 0) failed("cannot create");
   constexpr std::size_t bytes = sizeof(detail::StatusPageWords);
-  if (::posix_fallocate(file.number, 0, bytes) != 0) failed("cannot make room for it");
-  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.number, 0);
-  if (data == MAP_FAILED) failed("cannot map");
+  std::string_view step;
+  void* data = system::create_page(partial, bytes, step);
+  if (data == nullptr) failed(step);
   page_ = ::new (data) detail::StatusPageWords;
   detail::write_status(*page_, status_);
-  if (::link(partial.c_str(), path_.c_str()) != 0) {
-    ::munmap(data, bytes);
+  if (!system::add_name(partial, path_)) {
+    const int number = errno;
+    system::close_page(data, bytes);
+    errno = number;
     failed("there is one, or it cannot be made");
   }
-  ::unlink(partial.c_str());
+  system::remove_file(partial);
 }
 
 SOMA_INLINE StatusPage::~StatusPage() {
-  ::unlink(path_.c_str());
-  ::munmap(page_, sizeof(detail::StatusPageWords));
+  system::remove_file(path_);
+  system::close_page(page_, sizeof(detail::StatusPageWords));
 }
 
 SOMA_INLINE void StatusPage::publish() { detail::write_status(*page_, status_); }
@@ -184,7 +163,7 @@ SOMA_INLINE void StatusPage::take_away_dead(const std::string& folder) {
     const bool number = name.find_first_not_of("0123456789") == std::string::npos;
     if (!number || name.size() > 10) continue;
     if (!detail::process_start(std::strtoull(name.c_str(), nullptr, 10)))
-      ::unlink(entries->path().c_str());
+      system::remove_file(entries->path().string());
   }
 }
 

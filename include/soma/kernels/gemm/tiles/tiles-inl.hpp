@@ -173,12 +173,12 @@ class TileKernel {
     if constexpr (std::is_same_v<Path, SumPath>)
       if (steps.segments == 1 && (!path.fresh || path.addends == 0))
         return run_along<kTiles>({0, all, all}, a, b, ahead, path);
-    const NearSteps near =
+    const NearSteps close_by =
         near_steps(steps.segments == 1 ? near_tiles : near_tiles_of_segments, a.set_distance);
     std::size_t level = 0;
     for (std::size_t i = 0, first = 0; i < steps.segments; ++i, ++level) {
       const std::size_t end = first + steps.count(i, depth);
-      sum<kTiles>({first, end, all}, near, a, b, ahead);
+      sum<kTiles>({first, end, all}, close_by, a, b, ahead);
       first = end;
       // Each trailing one bit of the segment's number is a neighbour that waits.
       const auto neighbours = static_cast<std::size_t>(std::countr_one(i));
@@ -208,7 +208,7 @@ class TileKernel {
   // Sums that stay in the tiles. The previous sums are stored when their tiles are needed, and are
   // moved to c while the new sums are computed.
   template <int kTiles>
-  void sum(StepRange steps, const NearSteps& near, const RowTiles& a, const float* b,
+  void sum(StepRange steps, const NearSteps& close_by, const RowTiles& a, const float* b,
            const float* ahead) {
     if (steps.first == steps.end || late_tiles_ != kTiles) store_late();
     const bool late = late_tiles_ != 0;
@@ -220,12 +220,12 @@ class TileKernel {
     else if constexpr (splits)
       split_step_late<kTiles>(steps.first++, steps.all, a, b, ahead);
     else
-      step_late<kTiles>(steps.first++, near, steps.all, a, b);
-    add<kTiles>(steps, near, a, b, ahead);
+      step_late<kTiles>(steps.first++, close_by, steps.all, a, b);
+    add<kTiles>(steps, close_by, a, b, ahead);
     sums_.finish();
   }
   template <int kTiles>
-  HWY_NOINLINE HWY_MAYBE_UNUSED void add(const StepRange& steps, const NearSteps& near,
+  HWY_NOINLINE HWY_MAYBE_UNUSED void add(const StepRange& steps, const NearSteps& close_by,
                                          const RowTiles& a, const float* HWY_RESTRICT b,
                                          [[maybe_unused]] const float* ahead) {
     std::size_t i = steps.first;
@@ -233,8 +233,8 @@ class TileKernel {
       for (; i < steps.end; ++i)
         split_step<kTiles>(i, steps.all, a, b).run(Meanwhile{ahead + i * fetched_floats, sums_});
     } else {
-      for (; i < (std::min)(near.both, steps.end); ++i) step<kTiles, 2>(i, steps.all, a, b);
-      for (; i < (std::min)(near.upper, steps.end); ++i) step<kTiles, 1>(i, steps.all, a, b);
+      for (; i < (std::min)(close_by.both, steps.end); ++i) step<kTiles, 2>(i, steps.all, a, b);
+      for (; i < (std::min)(close_by.upper, steps.end); ++i) step<kTiles, 1>(i, steps.all, a, b);
       for (; i < steps.end; ++i) step<kTiles, 0>(i, steps.all, a, b);
     }
   }
@@ -286,12 +286,12 @@ class TileKernel {
   // Sets the first sums of tiles that still hold the previous sums. Each tile is stored just before
   // it is needed, which takes as long as a product.
   template <int kTiles>
-  void step_late(std::size_t number, const NearSteps& near, std::size_t all, const RowTiles& a,
+  void step_late(std::size_t number, const NearSteps& close_by, std::size_t all, const RowTiles& a,
                  const float* b) {
     const Exchange<kTiles> first{sums_.stored()};
-    if (number < near.both)
+    if (number < close_by.both)
       load<kTiles, 2>(number, all, a, b);
-    else if (number < near.upper)
+    else if (number < close_by.upper)
       load<kTiles, 1>(number, all, a, b);
     else
       load<kTiles, 0>(number, all, a, b);

@@ -30,7 +30,7 @@ SOMA_INLINE Position Order::begin(Lane lane) { return {lane, ++issued_[lane]}; }
 
 SOMA_INLINE bool Order::written(const Region& region) {
   Touches& touches = touches_[static_cast<std::size_t>(region.space)];
-  for (const Touches::Index index : touches.near(region))
+  for (const Touches::Index index : touches.close_by(region))
     if (touches[index].writes && touches[index].region.meets(region)) return true;
   return false;
 }

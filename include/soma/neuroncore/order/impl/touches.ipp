@@ -16,7 +16,7 @@ namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE std::size_t Touches::size() const { return nodes_.size() - unused_.size(); }
 
-SOMA_INLINE auto Touches::near(const Region& region) -> std::span<const Index> {
+SOMA_INLINE auto Touches::close_by(const Region& region) -> std::span<const Index> {
   found_.clear();
   collect(root_, region.first_byte, region.last_byte);
   std::sort(found_.begin(), found_.end(),

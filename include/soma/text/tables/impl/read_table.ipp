@@ -3,6 +3,7 @@
 
 #include <soma/text/tables/read_table.hpp>
 
+#include <soma/base/number_text.hpp>
 #include <soma/runtime/stop_flag.hpp>
 #include <soma/text/columns.hpp>
 #include <soma/text/record_reader.hpp>
@@ -11,7 +12,6 @@
 #include <soma/text/utf8.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -29,7 +29,7 @@ namespace SOMA_NAMESPACE::text::detail {
 SOMA_INLINE std::optional<double> table_number(std::string_view cell) {
   if (cell.starts_with('+') && !cell.starts_with("+-")) cell.remove_prefix(1);
   double value = 0;
-  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+  const auto [end, error] = number_from(cell, value);
   if (cell.empty() || error != std::errc() || end != cell.data() + cell.size() ||
       !std::isfinite(value))
     return std::nullopt;

@@ -5,7 +5,8 @@
 
 #include <soma/io/status/status_page.hpp>
 #include <soma/programs/run_mode.hpp>
-#include <soma/runtime/clock.hpp>
+#include <soma/system/clock.hpp>
+#include <soma/system/process.hpp>
 #include <soma/train/events.hpp>
 
 #include <cstddef>
@@ -18,8 +19,6 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
-
-#include <time.h>
 
 namespace SOMA_NAMESPACE::train {
 
@@ -72,16 +71,10 @@ SOMA_INLINE void StatusPublisher::on_step(const StepInfo& step) {
 }
 
 SOMA_INLINE void StatusPublisher::tell() {
-  timespec now{};
-  clock_gettime(CLOCK_REALTIME, &now);
   RunStatus& status = page_.status();
-  status.updated = static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
-  unsigned long long total = 0, resident = 0;
-  if (std::FILE* file = std::fopen("/proc/self/statm", "re")) {
-    if (std::fscanf(file, "%llu %llu", &total, &resident) == 2)
-      status.resident_bytes = resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-    std::fclose(file);
-  }
+  status.updated = system::time_of_day();
+  if (const std::uint64_t resident = system::resident_bytes(); resident != 0)
+    status.resident_bytes = resident;
   page_.publish();
 }
 

@@ -6,7 +6,8 @@
 #include <soma/io/atomic_file.hpp>
 #include <soma/io/mapped_file.hpp>
 #include <soma/ops/fields.hpp>
-#include <soma/runtime/clock.hpp>
+#include <soma/system/clock.hpp>
+#include <soma/system/files.hpp>
 #include <soma/train/curves/chart.hpp>
 #include <soma/train/curves/page.hpp>
 #include <soma/train/curves/series.hpp>
@@ -23,8 +24,6 @@
 #include <string_view>
 #include <utility>
 #include <vector>
-
-#include <sys/stat.h>
 
 namespace SOMA_NAMESPACE::train {
 
@@ -212,8 +211,7 @@ SOMA_INLINE std::string RunCurves::data() const {
 
 SOMA_INLINE void RunCurves::read(const std::string& path) {
   constexpr std::size_t most_bytes = std::size_t{1} << 24;
-  struct stat known {};
-  if (::stat(path.c_str(), &known) != 0 || !S_ISREG(known.st_mode)) return;
+  if (!system::is_regular(path)) return;
   const auto file = MappedFile::open("RunCurves", path);
   const std::string_view content(reinterpret_cast<const char*>(file->bytes().data()),
                                  (std::min)(file->bytes().size(), most_bytes));

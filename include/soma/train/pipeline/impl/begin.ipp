@@ -2,6 +2,7 @@
 // Begins a run in stages: checks, the assignment of pieces to stages, and the distribution of
 // parameters to ranks. After a run: collects the model.
 
+#include <soma/base/number_text.hpp>
 #include <soma/train/pipeline/gradients.hpp>
 
 #include <charconv>
@@ -80,7 +81,7 @@ SOMA_INLINE void PipelineGradients::decide(data::BatchSource& batches) {
                    pipeline.partitions);
   const auto number = [](const std::string& text) {
     double value = 0;
-    std::from_chars(text.data(), text.data() + text.size(), value);
+    number_from(text, value);
     return value;
   };
   for (std::size_t i = 0; i < plan_.pieces.size(); ++i) {

@@ -13,7 +13,8 @@
 #include <soma/nn/task.hpp>
 #include <soma/parallel/plan.hpp>
 #include <soma/parallel/schedule.hpp>
-#include <soma/runtime/clock.hpp>
+#include <soma/system/clock.hpp>
+#include <soma/system/files.hpp>
 #include <soma/train/options.hpp>
 
 #include <algorithm>
@@ -23,8 +24,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-#include <sys/stat.h>
 
 namespace SOMA_NAMESPACE::train::detail {
 
@@ -235,9 +234,8 @@ SOMA_INLINE void cut_pieces(PipelinePlan& plan, const PipelineOptions& options) 
 
 SOMA_INLINE bool read_decision(const PipelineOptions& options, Context& context,
                                PipelinePlan& plan) {
-  struct stat known {};
   if (options.decision.empty() || !options.cuts.empty() ||
-      ::stat(options.decision.c_str(), &known) != 0)
+      system::info_of(options.decision).kind == system::FileKind::none)
     return false;
   const auto file = MappedFile::open("PipelineTrainer", options.decision);
   const std::string text(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());

@@ -1,0 +1,146 @@
+#!/usr/bin/env bash
+# Builds and runs parts of soma for other systems, and prints a table: target, part, and what became of it.
+# Usage: bash tests/portability/platforms.sh WORK_FOLDER [TARGET...]
+# Targets: windows (g++-mingw-w64-x86-64-posix; wine to run), musl, macos-x86_64, macos-aarch64, wasm (node to run), windows-clang:
+# all but the first with the compiler of PyPI's package ziglang, which has the headers of these systems (set ZIG to
+# "python -m ziglang" of an environment that has it); libc++ (clang++ with -stdlib=libc++); i386 (g++ -m32).
+# "same bits": the output has the hashes of this machine's own build.
+# Exit code: 0 all that could be tried holds, 1 something does not, 77 nothing could be tried.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+work=${1:?usage: platforms.sh WORK_FOLDER [TARGET...]}
+shift
+targets=("$@")
+if [ ${#targets[@]} = 0 ]; then targets=(windows musl libc++ wasm macos-x86_64 macos-aarch64 windows-clang i386); fi
+zig=${ZIG:-python3 -m ziglang}
+mkdir -p "$work/foreign"
+work=$(cd "$work" && pwd)
+here=$root/tests/portability
+# Header-only libraries of this machine, in a folder that keeps its other headers out.
+for header in hwy gsl nlohmann xxhash.h; do
+  if [ -e "/usr/include/$header" ]; then ln -sfn "/usr/include/$header" "$work/foreign/$header"; fi
+done
+common=(-std=c++20 -O2 -DSOMA_QUIET -DXXH_INLINE_ALL -I "$root/include" -I "$root/tests" -isystem "$work/foreign")
+fused=(-march=x86-64-v3)
+failed=0 tried=0
+
+row() { printf '%-16s %-8s %s\n' "$1" "$2" "$3"; }
+source_of() {
+  case $1 in
+    digits) echo "$root/examples/digits/main.cpp" ;;
+    *) echo "$here/$1.cpp" ;;
+  esac
+}
+# The lines of the output that have to be the same on every system.
+bits_of() { grep -aoE '^(mlp|convnet|[^ ].*) +.*[0-9a-f]{16}' "$1" | sed -E 's/ [0-9]+\.[0-9] +([0-9a-f]{16})/ \1/' | tr -d '\r'; }
+
+# The same program of this machine, made when it is first needed.
+reference() {
+  local part=$1
+  if [ ! -e "$work/$part.expected" ]; then
+    g++ "${common[@]}" "${fused[@]}" "$(source_of "$part")" -o "$work/$part.own" -pthread
+    (cd "$work" && "./$part.own" own_files) >"$work/$part.expected" 2>&1
+  fi
+}
+
+# part TARGET PART RUN COMMAND...: builds the part into $work/TARGET.PART and runs it with RUN ("": only links).
+part() {
+  local target=$1 name=$2 run=$3 output=$work/$1.$2
+  shift 3
+  tried=$((tried + 1))
+  if ! "$@" "${common[@]}" "$(source_of "$name")" -o "$output" >"$output.log" 2>&1; then
+    row "$target" "$name" "does not compile: $output.log"
+    failed=1
+    return
+  fi
+  if [ -z "$run" ]; then
+    row "$target" "$name" "links"
+    return
+  fi
+  # shellcheck disable=SC2086
+  if ! (cd "$work" && timeout 600 $run "$output" "files_of_$target") >"$output.txt" 2>&1; then
+    row "$target" "$name" "fails: $output.txt"
+    failed=1
+    return
+  fi
+  if [ "$name" = files ]; then
+    row "$target" "$name" "runs"
+    return
+  fi
+  reference "$name"
+  if diff <(bits_of "$work/$name.expected") <(bits_of "$output.txt") >"$output.diff"; then
+    row "$target" "$name" "same bits"
+  else
+    row "$target" "$name" "other bits: $output.diff"
+    [ "$target" = wasm ] || [ "$target" = i386 ] || failed=1
+  fi
+}
+
+have_zig() { $zig version >/dev/null 2>&1; }
+
+row target part result
+for target in "${targets[@]}"; do
+  case $target in
+    windows)
+      compiler=x86_64-w64-mingw32-g++-posix
+      if ! command -v "$compiler" >/dev/null; then
+        row "$target" "" "skipped: needs g++-mingw-w64-x86-64-posix"
+        continue
+      fi
+      # Stacks are aligned to 16 bytes there, which g++ forgets with AVX; Debian's carries a patch.
+      flags=("${fused[@]}" -Wa,-muse-unaligned-vector-move -static)
+      emulator=$(command -v wine64 || command -v wine || true)
+      export WINEDEBUG=-all WINEPREFIX=$work/wine
+      for name in digits bits files; do part "$target" "$name" "$emulator" "$compiler" "${flags[@]}"; done
+      for first in "" -DSOMA_TEST_WINDOWS_FIRST; do
+        tried=$((tried + 1))
+        # shellcheck disable=SC2086
+        if "$compiler" "${common[@]}" $first -fsyntax-only "$here/windows_header.cpp" >"$work/windows_header.log" 2>&1; then
+          row "$target" header "windows.h ${first:+before and }after soma compiles"
+        else
+          row "$target" header "does not compile: $work/windows_header.log"
+          failed=1
+        fi
+      done
+      ;;
+    musl | macos-x86_64 | macos-aarch64 | windows-clang | wasm)
+      if ! have_zig; then
+        row "$target" "" "skipped: needs PyPI's ziglang (ZIG=\"python3 -m ziglang\")"
+        continue
+      fi
+      # shellcheck disable=SC2206
+      clang=($zig c++)
+      case $target in
+        musl) for name in digits bits files; do part "$target" "$name" env "${clang[@]}" -target x86_64-linux-musl -mcpu=x86_64_v3 -static; done ;;
+        macos-x86_64) part "$target" digits "" "${clang[@]}" -target x86_64-macos -mcpu=x86_64_v3 ;;
+        macos-aarch64) part "$target" digits "" "${clang[@]}" -target aarch64-macos ;;
+        windows-clang) part "$target" digits "" "${clang[@]}" -target x86_64-windows-gnu -mcpu=x86_64_v3 ;;
+        wasm)
+          emulator=""
+          if command -v node >/dev/null; then emulator="node --no-warnings $here/wasi.mjs"; fi
+          for name in digits bits; do part "$target" "$name" "$emulator" "${clang[@]}" -target wasm32-wasi -mcpu=generic+simd128; done
+          ;;
+      esac
+      ;;
+    libc++)
+      if ! echo '#include <vector>' | clang++ -stdlib=libc++ -x c++ -fsyntax-only - 2>/dev/null; then
+        row "$target" "" "skipped: needs clang++ and libc++-dev"
+        continue
+      fi
+      for name in digits bits files; do part "$target" "$name" env clang++ -stdlib=libc++ "${fused[@]}" -pthread; done
+      ;;
+    i386)
+      if ! echo '#include <vector>' | g++ -m32 -x c++ -fsyntax-only - 2>/dev/null; then
+        row "$target" "" "skipped: needs g++-multilib"
+        continue
+      fi
+      part "$target" digits env g++ -m32 "${fused[@]}" -mfpmath=sse -pthread
+      ;;
+    *)
+      echo "no such target: $target" >&2
+      exit 2
+      ;;
+  esac
+done
+if [ "$tried" = 0 ]; then exit 77; fi
+exit "$failed"
