@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace SOMA_NAMESPACE::nn {
@@ -26,14 +27,20 @@ Var convolution_transpose_at(const ProductSite& site, Tape& tape, const Var& x, 
                              const Var& bias, const TransposedSetting& setting);
 
 struct Conv1dOptions {
-  std::size_t stride = 1, pad = 0;  // zeros on each side
+  std::size_t stride = 1, pad = 0;  // zeros before the signal, and behind it if not set:
+  std::optional<std::size_t> pad_behind{};
+  std::size_t dilation = 1, groups = 1;  // as in ConvolutionSetting
+  // A result reads its own element and earlier ones: (kernel - 1) dilation zeros before the signal,
+  // none behind it. Then `pad` and `pad_behind` stay as they are here.
+  bool causal = false;
   bool bias = true;
   bool edge = false;  // the first or the last layer of a model (nn/product_site.hpp)
 };
 void fields(FieldVisitor& visitor, Conv1dOptions& options);
 
-// Signals [N, in, L] to [N, out, L'] with L' = (L + 2 pad - kernel) / stride + 1, computed as
-// images with one row.
+// Signals [N, in, L] to [N, out, L'] with L' = (L + padding - (kernel - 1) dilation - 1) / stride
+// + 1, computed as images with one row. Error operator.value: groups that do not divide the
+// channels, or a padding beside `causal`.
 class Conv1d {
  public:
   Conv1d() = default;
@@ -44,7 +51,7 @@ class Conv1d {
   void collect(Collector& collector) const;
   void describe(Record& record) const;
 
-  Var weight, bias;  // [out, in, kernel], [out]
+  Var weight, bias;  // [out, in / groups, kernel], [out]
   ConvolutionSetting setting;
   ProductSite site{};
 };
@@ -56,7 +63,8 @@ struct ConvTranspose2dOptions {
 };
 void fields(FieldVisitor& visitor, ConvTranspose2dOptions& options);
 
-// Images [N, in, H, W] to [N, out, H', W'] with H' = (H - 1) stride - 2 pad + kernel + extra.
+// Images [N, in, H, W] to [N, out, H', W'] with H' = (H - 1) stride - padding + (kernel - 1)
+// dilation + 1 + extra.
 class ConvTranspose2d {
  public:
   ConvTranspose2d() = default;
@@ -66,7 +74,7 @@ class ConvTranspose2d {
   void collect(Collector& collector) const;
   void describe(Record& record) const;
 
-  Var weight, bias;  // [in, out, kernel, kernel], [out]
+  Var weight, bias;  // [in, out / groups, kernel, kernel], [out]
   TransposedSetting setting;
   ProductSite site{};
 };

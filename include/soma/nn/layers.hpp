@@ -73,6 +73,17 @@ class Dropout {
   std::uint32_t stream = 0;
 };
 
+namespace detail {
+
+// [out, in / groups, height, width]. Error operator.value: groups that divide neither.
+Shape convolution_weight(std::string_view layer, std::size_t in, std::size_t out,
+                         std::size_t height, std::size_t width, const ConvolutionSetting& setting);
+// Dilation, groups and the padding behind, where they are not the default: a run from before these
+// settings keeps its identity.
+void describe_reach(Record& record, const ConvolutionSetting& setting);
+
+}  // namespace detail
+
 struct Conv2dOptions {
   ConvolutionSetting setting{};
   bool bias = true;
@@ -80,7 +91,8 @@ struct Conv2dOptions {
 };
 void fields(FieldVisitor& visitor, Conv2dOptions& options);
 
-// Images [N, in, H, W] to [N, out, H', W'], kernel x kernel.
+// Images [N, in, H, W] to [N, out, H', W'], kernel x kernel. Error operator.value: groups that do
+// not divide both numbers of channels.
 class Conv2d {
  public:
   Conv2d() = default;
@@ -88,8 +100,10 @@ class Conv2d {
          const Conv2dOptions& options = {});
   Var operator()(Tape& tape, const Var& x) const;
   void collect(Collector& collector) const;
+  // Settings that are not the default; strides and paddings are not described.
+  void describe(Record& record) const;
 
-  Var weight, bias;  // [out, in, kernel, kernel], [out]
+  Var weight, bias;  // [out, in / groups, kernel, kernel], [out]
   ConvolutionSetting setting;
   ProductSite site{};
 };

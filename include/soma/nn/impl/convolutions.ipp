@@ -13,6 +13,7 @@
 #include <soma/ops/image/settings.hpp>
 #include <soma/ops/product_formats.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -24,6 +25,25 @@ SOMA_INLINE void describe_steps(Record& record, const ConvolutionSetting& steps)
   record.set("stride_width", std::uint64_t{steps.stride_width});
   record.set("pad_height", std::uint64_t{steps.pad_height});
   record.set("pad_width", std::uint64_t{steps.pad_width});
+  describe_reach(record, steps);
+}
+
+SOMA_INLINE ConvolutionSetting steps_of(std::size_t kernel, const Conv1dOptions& options) {
+  ConvolutionSetting steps{.stride_width = options.stride,
+                           .pad_width = options.pad,
+                           .dilation_width = static_cast<std::uint32_t>(options.dilation),
+                           .groups = static_cast<std::uint32_t>(options.groups)};
+  if (options.pad_behind) steps.pad_width_behind = static_cast<std::uint32_t>(*options.pad_behind);
+  if (!options.causal) return steps;
+  if (options.pad != 0 || options.pad_behind)
+    fail(error_id::operator_value, "Conv1d", "pad",
+         std::to_string(options.pad) + ", behind: " +
+             (options.pad_behind ? std::to_string(*options.pad_behind) : "as before"),
+         "no padding of its own beside causal");
+  steps.pad_width =
+      checked_multiply((std::max)(kernel, std::size_t{1}) - 1, options.dilation, "Conv1d");
+  steps.pad_width_behind = 0;
+  return steps;
 }
 
 }  // namespace SOMA_NAMESPACE::nn::detail
@@ -50,13 +70,18 @@ SOMA_INLINE Var convolution_transpose_at(const ProductSite& site, Tape& tape, co
 SOMA_INLINE void fields(FieldVisitor& visitor, Conv1dOptions& options) {
   visitor.option("stride", options.stride, NumberRange::at_least(1));
   visitor.option("pad", options.pad);
+  visitor.option("pad_behind", options.pad_behind, NumberRange::within(0, as_before - 1));
+  visitor.option("dilation", options.dilation, NumberRange::within(1, as_before));
+  visitor.option("groups", options.groups, NumberRange::within(1, as_before));
 }
 
 SOMA_INLINE Conv1d::Conv1d(const Scope& scope, std::size_t in, std::size_t out, std::size_t kernel,
                            const Conv1dOptions& options)
-    : setting{.stride_width = options.stride, .pad_width = options.pad}, site(scope, options.edge) {
+    : site(scope, options.edge) {
   check_ranges("Conv1d", options);
-  const Shape shape{out, in, kernel};
+  setting = detail::steps_of(kernel, options);
+  const Shape images = detail::convolution_weight("Conv1d", in, out, 1, kernel, setting);
+  const Shape shape{images[0], images[1], kernel};
   const float bound = detail::root_of_ratio(1, fans(shape).in);  // lecun_uniform
   weight = initial_parameter(scope, shape, {Initial::uniform(bound, scope.draw("weight"))});
   if (options.bias)
@@ -90,7 +115,8 @@ SOMA_INLINE ConvTranspose2d::ConvTranspose2d(const Scope& scope, std::size_t in,
                                              const ConvTranspose2dOptions& options)
     : setting(options.setting), site(scope, options.edge) {
   check_ranges("ConvTranspose2d", options);
-  const Shape shape{in, out, kernel, kernel};
+  const Shape shape =
+      detail::convolution_weight("ConvTranspose2d", out, in, kernel, kernel, setting.steps);
   const float bound = detail::root_of_ratio(1, fans(shape).in);  // PyTorch's fans
   weight = initial_parameter(scope, shape, {Initial::uniform(bound, scope.draw("weight"))});
   if (options.bias)
