@@ -1,6 +1,7 @@
 // soma::dispatch: tapes, layers, optimizers, models.
 
 #include <soma/autograd/impl/choosing.ipp>
+#include <soma/autograd/impl/ctc.ipp>
 #include <soma/autograd/impl/custom.ipp>
 #include <soma/autograd/impl/differentiable.ipp>
 #include <soma/autograd/impl/embedding_bag.ipp>
@@ -22,6 +23,7 @@
 #include <soma/models/impl/mlp.ipp>
 #include <soma/models/impl/prediction.ipp>
 #include <soma/nn/impl/batch_norm.ipp>
+#include <soma/nn/impl/cells.ipp>
 #include <soma/nn/impl/class_candidates.ipp>
 #include <soma/nn/impl/class_index.ipp>
 #include <soma/nn/impl/class_sampler.ipp>
@@ -49,6 +51,7 @@
 #include <soma/nn/impl/task.ipp>
 #include <soma/nn/impl/transformer.ipp>
 #include <soma/nn/impl/transformer_decoder.ipp>
+#include <soma/nn/impl/weight_norm.ipp>
 #include <soma/optim/impl/adafactor.ipp>
 #include <soma/optim/impl/adam.ipp>
 #include <soma/optim/impl/adamw.ipp>

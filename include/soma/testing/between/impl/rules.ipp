@@ -489,6 +489,17 @@ SOMA_INLINE bool sequence_first_rule(Maker& maker, const Known& x, Call& call) {
   return true;
 }
 
+SOMA_INLINE bool rnn_rule(Maker& maker, const Known& x, Call& call) {
+  const std::size_t hidden = x.shape()[1];
+  if (hidden == 0 || hidden > 8 || !maker.sequences(x, call)) return false;
+  const std::size_t count = call.lengths.empty() ? x.lengths.size() : call.lengths.size();
+  call.attributes = RnnSetting{maker.choice().chance(40), maker.choice().chance(40)};
+  call.inputs.push_back(maker.leaf(Shape{hidden, hidden}, -0.5, 0.5));
+  call.inputs.push_back(maker.choice().chance(50) ? maker.leaf(Shape{hidden}) : Ref{});
+  call.inputs.push_back(maker.choice().chance(40) ? maker.leaf(Shape{count, hidden}) : Ref{});
+  return true;
+}
+
 SOMA_INLINE bool sequence_pool_rule(Maker& maker, const Known& x, Call& call) {
   const bool largest = maker.choice().chance(50);
   call.attributes = SequencePoolSetting{largest};
@@ -542,6 +553,7 @@ inline constexpr NamedRule named_rules[] = {
     {"embedding", &embedding_rule, matrices},
     {"gather", &gather_rule, 0b111110},
     {"gru", &recurrent_rule, matrices},
+    {"rnn", &rnn_rule, matrices},
     {"linear", &linear_rule, 0b111110},
     {"lstm", &recurrent_rule, matrices},
     {"matmul", &matmul_rule, 0b111100},
