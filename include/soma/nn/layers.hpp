@@ -34,11 +34,22 @@ class Linear {
   ProductSite site;
 };
 
+struct EmbeddingOptions {
+  float standard_deviation = 1;
+  // The row of an id that fills places up: zeros at first, without gradient, and no optimizer moves
+  // it (Var::set_resting_row).
+  std::optional<std::size_t> padding{};
+};
+void fields(FieldVisitor& visitor, EmbeddingOptions& options);
+
 // Ids of any shape to [..., width].
 class Embedding {
  public:
   Embedding() = default;
   Embedding(const Scope& scope, std::size_t rows, std::size_t width, float standard_deviation = 1);
+  // Error operator.value: a padding that is no row.
+  Embedding(const Scope& scope, std::size_t rows, std::size_t width,
+            const EmbeddingOptions& options);
   Var operator()(Tape& tape, const Var& ids) const;
   void collect(Collector& collector) const;
 

@@ -83,6 +83,7 @@ void fields(FieldVisitor& visitor, AttentionSetting& setting);
 
 struct EmbeddingSetting {
   bool dense_gradient = false;  // true: the gradient has all rows, mostly zeros
+  std::int64_t padding = -1;    // the row that has no gradient; -1: none
 };
 void fields(FieldVisitor& visitor, EmbeddingSetting& setting);
 

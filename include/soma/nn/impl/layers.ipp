@@ -46,18 +46,42 @@ SOMA_INLINE void Linear::collect(Collector& collector) const {
   collector.add("bias", bias, ParameterRole::bias);
 }
 
+SOMA_INLINE void fields(FieldVisitor& visitor, EmbeddingOptions& options) {
+  visitor.option("standard_deviation", options.standard_deviation, NumberRange::at_least(0));
+}
+
 SOMA_INLINE Embedding::Embedding(const Scope& scope, std::size_t rows, std::size_t width,
                                  float standard_deviation)
-    : weight(initial_parameter(scope, Shape{rows, width},
-                               {Initial::normal(standard_deviation, scope.draw("weight"))})),
-      path(scope) {
-  check_range("Embedding", "standard_deviation", static_cast<double>(standard_deviation),
-              NumberRange::at_least(0));
+    : Embedding(scope, rows, width, EmbeddingOptions{.standard_deviation = standard_deviation}) {}
+
+SOMA_INLINE Embedding::Embedding(const Scope& scope, std::size_t rows, std::size_t width,
+                                 const EmbeddingOptions& options)
+    : path(scope) {
+  check_ranges("Embedding", options);
+  const auto random = [&](std::size_t count) {
+    return Initial::normal(options.standard_deviation, scope.draw("weight"), count);
+  };
+  const Shape shape{rows, width};
+  if (!options.padding) {
+    weight = initial_parameter(scope, shape, {random(to_end)});
+    return;
+  }
+  const std::size_t row = *options.padding;
+  if (row >= rows)
+    fail(error_id::operator_value, "Embedding", "padding", std::to_string(row),
+         "a row, below " + std::to_string(rows));
+  Initial zeros = Initial::full(0), behind = random(rows - row - 1);
+  zeros.rows = 1;
+  behind.draw = scope.draw("weight behind the padding");
+  weight = initial_parameter(scope, shape, {random(row), zeros, behind});
+  weight.set_resting_row(row);
 }
 
 SOMA_INLINE Var Embedding::operator()(Tape& tape, const Var& ids) const {
   const auto within = tape.within(path.view());
-  return embedding(tape, weight, ids);
+  const std::size_t row = weight.resting_row();
+  return embedding(tape, weight, ids,
+                   {.padding = row == to_end ? -1 : static_cast<std::int64_t>(row)});
 }
 
 SOMA_INLINE void Embedding::collect(Collector& collector) const {

@@ -67,6 +67,7 @@ SOMA_INLINE void fields(FieldVisitor& visitor, AttentionSetting& setting) {
 
 SOMA_INLINE void fields(FieldVisitor& visitor, EmbeddingSetting& setting) {
   visitor.key("dense_gradient", setting.dense_gradient);
+  visitor.key("padding", setting.padding, NumberRange::at_least(-1));
 }
 
 SOMA_INLINE void fields(FieldVisitor& visitor, NormSetting& setting) {
