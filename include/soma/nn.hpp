@@ -22,6 +22,8 @@
 #include <soma/nn/sequential.hpp>
 #include <soma/nn/transformer_decoder.hpp>
 #include <soma/nn/weight_norm.hpp>
+#include <soma/optim/adadelta.hpp>
 #include <soma/optim/adafactor.hpp>
 #include <soma/optim/adam.hpp>
+#include <soma/optim/radam.hpp>
 #include <soma/optim/rmsprop.hpp>

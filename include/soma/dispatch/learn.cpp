@@ -52,6 +52,7 @@
 #include <soma/nn/impl/transformer.ipp>
 #include <soma/nn/impl/transformer_decoder.ipp>
 #include <soma/nn/impl/weight_norm.ipp>
+#include <soma/optim/impl/adadelta.ipp>
 #include <soma/optim/impl/adafactor.ipp>
 #include <soma/optim/impl/adam.ipp>
 #include <soma/optim/impl/adamw.ipp>
@@ -60,6 +61,7 @@
 #include <soma/optim/impl/lazy_adamw.ipp>
 #include <soma/optim/impl/loss_scaler.ipp>
 #include <soma/optim/impl/optimizer.ipp>
+#include <soma/optim/impl/radam.ipp>
 #include <soma/optim/impl/rmsprop.ipp>
 #include <soma/optim/impl/row_optimizers.ipp>
 #include <soma/optim/impl/schedule.ipp>
