@@ -7,6 +7,7 @@
 
 #include <soma/autograd/choosing.hpp>
 #include <soma/autograd/ctc.hpp>
+#include <soma/autograd/image_functions.hpp>
 #include <soma/autograd/losses.hpp>
 #include <soma/autograd/sequence_functions.hpp>
 #include <soma/interface.hpp>

@@ -6,6 +6,7 @@
 #include <soma/autograd/impl/differentiable.ipp>
 #include <soma/autograd/impl/embedding_bag.ipp>
 #include <soma/autograd/impl/functions.ipp>
+#include <soma/autograd/impl/image_functions.ipp>
 #include <soma/autograd/impl/list_loss.ipp>
 #include <soma/autograd/impl/losses.ipp>
 #include <soma/autograd/impl/parameter.ipp>

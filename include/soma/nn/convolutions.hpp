@@ -12,12 +12,16 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace SOMA_NAMESPACE::nn {
 
 namespace detail {
 
 void describe_steps(Record& record, const ConvolutionSetting& steps);
+// A signal [N, C, L], or its weight, as an image with one row, and back. Error tensor.rank.
+Var image_of(std::string_view operation, Tape& tape, const Var& x);
+Var signal_of(Tape& tape, const Var& y);
 
 }  // namespace detail
 
@@ -75,6 +79,32 @@ class ConvTranspose2d {
   void describe(Record& record) const;
 
   Var weight, bias;  // [in, out / groups, kernel, kernel], [out]
+  TransposedSetting setting;
+  ProductSite site{};
+};
+
+struct ConvTranspose1dOptions {
+  std::size_t stride = 1, pad = 0;  // as many elements fewer at each end
+  std::size_t extra = 0;            // elements behind the result's last, below the stride
+  std::size_t dilation = 1, groups = 1;
+  bool bias = true;
+  bool edge = false;  // as in Conv1dOptions
+};
+void fields(FieldVisitor& visitor, ConvTranspose1dOptions& options);
+
+// Signals [N, in, L] to [N, out, L'] with L' = (L - 1) stride - 2 pad + (kernel - 1) dilation + 1 +
+// extra, computed as images with one row.
+class ConvTranspose1d {
+ public:
+  ConvTranspose1d() = default;
+  ConvTranspose1d(const Scope& scope, std::size_t in, std::size_t out, std::size_t kernel,
+                  const ConvTranspose1dOptions& options = {});
+  // Errors tensor.rank, and those of conv_transpose2d().
+  Var operator()(Tape& tape, const Var& x) const;
+  void collect(Collector& collector) const;
+  void describe(Record& record) const;
+
+  Var weight, bias;  // [in, out / groups, kernel], [out]
   TransposedSetting setting;
   ProductSite site{};
 };
