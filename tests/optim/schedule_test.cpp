@@ -280,5 +280,5 @@ TEST_CASE("a function of the host's own is a factor with a name", "[unit][optim]
   Schedule below = Schedule::of([](std::uint64_t) { return -1.0; }, "below");
   below.rate = 1;
   CHECK(soma_test::message_of([&] { below(7); }) ==
-        "Schedule: \"below\" is -1 at step 7, wanted a finite number, at least 0 [operator.value]");
+        "Schedule: \"below\" is -1.0 at step 7, wanted a finite number, at least 0 [operator.value]");
 }
