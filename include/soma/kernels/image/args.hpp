@@ -83,7 +83,7 @@ struct DepthwisePlanes {
 
 // One channel of one image, and the results that are made of it. y = bias, then one fused
 // multiply-add for each position of the kernel in ascending order. A pixel's gradient adds the
-// results in order, and of each its positions. The weight's gradient is a sum over pixels
+// results in order, and of each its positions; a zero may have either sign. The weight's gradient is a sum over pixels
 // (rows/row_sums-inl.hpp), which is then added to dweight; an infinite pixel makes NaN of it.
 struct DepthwiseArgs {
   Window window{};  // `channels` is not read
