@@ -6,10 +6,13 @@
 //   #include <soma/soma.hpp>
 
 #include <soma/autograd/choosing.hpp>
+#include <soma/autograd/ctc.hpp>
+#include <soma/autograd/image_functions.hpp>
 #include <soma/autograd/losses.hpp>
 #include <soma/autograd/sequence_functions.hpp>
 #include <soma/interface.hpp>
 #include <soma/nn/batch_norm.hpp>
+#include <soma/nn/cells.hpp>
 #include <soma/nn/convolutions.hpp>
 #include <soma/nn/elementwise.hpp>
 #include <soma/nn/freeze.hpp>
@@ -19,6 +22,9 @@
 #include <soma/nn/recurrent.hpp>
 #include <soma/nn/sequential.hpp>
 #include <soma/nn/transformer_decoder.hpp>
+#include <soma/nn/weight_norm.hpp>
+#include <soma/optim/adadelta.hpp>
 #include <soma/optim/adafactor.hpp>
 #include <soma/optim/adam.hpp>
+#include <soma/optim/radam.hpp>
 #include <soma/optim/rmsprop.hpp>

@@ -2942,6 +2942,10 @@ class Var {
   // so no optimizer moves it. Clears its gradient. Error autograd.not_leaf: not a parameter.
   void set_frozen(bool frozen) const;
   bool frozen() const;
+  // A row of a parameter that optimizers leave as it is, whatever gradient or weight decay it has;
+  // to_end: none. Error autograd.not_leaf: not a parameter.
+  void set_resting_row(std::size_t row) const;
+  std::size_t resting_row() const;
   // Gives a parameter another tensor of its shape, for example the same numbers in another type.
   // Errors tensor.undefined, tensor.shape, autograd.not_leaf.
   void set_value(Tensor value) const;
@@ -2957,7 +2961,8 @@ class Var {
     Tensor value;
     Sequences sequences;
     bool requires_gradient = false;
-    bool frozen = false;     // a parameter that requires none for now
+    bool frozen = false;  // a parameter that requires none for now
+    std::size_t resting_row = to_end;
     bool stands_in = false;  // true: replaces a result while recompute() runs its function
     // True: computed from the rows of a batch. A result of parameters alone is not, so its gradient
     // is a sum over the batch, as a parameter's is.
@@ -3621,8 +3626,8 @@ struct BuiltInOperators {
       *quantized_convolution, *quantized_linear, *reduce, *reshape, *sequence_first, *slice,
       *softmax, *transpose, *gru, *lstm, *rotary, *sgd_step, *adam_step, *lamb_step, *gather, *pad,
       *top_k, *where, *average_pool, *convolution_transpose, *batch_norm, *nll_loss, *cosine_loss,
-      *rms_step, *adafactor_step, *cumsum, *resize, *scatter_add, *sequence_pool, *clamp, *power,
-      *leaky_relu;
+      *rms_step, *adafactor_step, *cumsum, *resize, *scatter_add, *sequence_pool, *rnn, *ctc_loss,
+      *clamp, *power, *leaky_relu;
   std::span<const Operator* const> (*all)();  // these, and those that their gradients use
 
   // Further functions of a tape: adding gradients in the order in which they come; all rows of a
@@ -4649,6 +4654,7 @@ void fields(FieldVisitor& visitor, AttentionSetting& setting);
 
 struct EmbeddingSetting {
   bool dense_gradient = false;  // true: the gradient has all rows, mostly zeros
+  std::int64_t padding = -1;    // the row that has no gradient; -1: none
 };
 void fields(FieldVisitor& visitor, EmbeddingSetting& setting);
 
@@ -4690,9 +4696,16 @@ struct ElementLossSetting {
 };
 void fields(FieldVisitor& visitor, ElementLossSetting& setting);
 
+inline constexpr std::uint32_t as_before = 0xFFFFFFFF;
+
+// A pool has strides and padding on both sides alone.
 struct ConvolutionSetting {
   std::size_t stride_height = 1, stride_width = 1;
-  std::size_t pad_height = 0, pad_width = 0;  // zeros on each side
+  std::size_t pad_height = 0, pad_width = 0;  // zeros before the image, and behind it if not set:
+  std::uint32_t pad_height_behind = as_before, pad_width_behind = as_before;
+  std::uint32_t dilation_height = 1, dilation_width = 1;  // from a pixel of the window to the next
+  // The channels of x and of the result are in so many groups, and a result reads its own group.
+  std::uint32_t groups = 1;
 };
 void fields(FieldVisitor& visitor, ConvolutionSetting& setting);
 
@@ -5332,7 +5345,8 @@ struct GemmKernels {
 
 }  // namespace SOMA_NAMESPACE
 // ---- soma/kernels/image/args.hpp
-// Arguments of max pooling, and of the kernels that make a matrix product of a 2-D convolution.
+// Arguments of max pooling, of the kernels that make a matrix product of a 2-D convolution, and of
+// depthwise convolution, which is computed directly.
 // Images are N x C x H x W, fp32, row-major; `images` here is one image, C x H x W.
 
 namespace SOMA_NAMESPACE {
@@ -5342,8 +5356,10 @@ struct Window {
   std::size_t channels = 0, height = 0, width = 0;  // the image's sizes
   std::size_t kernel_height = 1, kernel_width = 1;
   std::size_t stride_height = 1, stride_width = 1;
-  std::size_t pad_height = 0, pad_width = 0;  // on each side: zeros (convolution), -infinity (pool)
-  std::size_t out_height = 0, out_width = 0;  // (height + 2 pad - kernel) / stride + 1
+  std::size_t pad_height = 0, pad_width = 0;  // before the image: zeros (convolution), or nothing
+  std::size_t out_height = 0, out_width = 0;  // the number of windows
+  // From a pixel of the window to its next one; a pool's are adjacent.
+  std::size_t dilation_height = 1, dilation_width = 1;
 };
 
 // Image to columns: out is (out_height * out_width) x (channels * kernel_height * kernel_width),
@@ -5371,11 +5387,65 @@ struct MaxPoolArgs {
   float* dimage = nullptr;          // backward; overwritten
 };
 
+// How a depthwise convolution lays out a channel: the padded image in planes, one for each
+// remainder of rows and columns by the stride, so that the pixels that neighbouring windows read at
+// one position of the kernel are adjacent for every stride. A plane has `rows` x `columns` pixels;
+// results are computed in the same layout, with gaps at the ends of rows.
+struct DepthwisePlanes {
+  std::size_t rows, columns;              // of a plane
+  std::size_t row_phases, column_phases;  // planes down and across
+  std::size_t plane;                      // floats from plane to plane: whole vectors, and one more
+  std::size_t front;                      // zeros before a gradient: the farthest position
+  std::size_t positions;                  // of the kernel
+
+  constexpr explicit DepthwisePlanes(const Window& w)
+      : rows(w.out_height + (w.kernel_height - 1) * w.dilation_height / w.stride_height),
+        columns(w.out_width + (w.kernel_width - 1) * w.dilation_width / w.stride_width),
+        row_phases(phases(w.kernel_height, w.dilation_height, w.stride_height)),
+        column_phases(phases(w.kernel_width, w.dilation_width, w.stride_width)),
+        plane(whole(rows * columns) + 16),
+        front(whole((rows - w.out_height) * columns + columns - w.out_width)),
+        positions(w.kernel_height * w.kernel_width) {}
+
+  // Bytes of DepthwiseArgs::workspace.
+  constexpr std::size_t workspace_bytes() const {
+    return whole(4 * positions) * sizeof(std::size_t) +
+           (2 * row_phases * column_phases * plane + front + plane) * sizeof(float);
+  }
+
+ private:
+  static constexpr std::size_t whole(std::size_t count) { return (count + 15) / 16 * 16; }
+  static constexpr std::size_t phases(std::size_t kernel, std::size_t dilation,
+                                      std::size_t stride) {
+    const std::size_t most = (kernel - 1) * dilation + 1;
+    return most < stride ? most : stride;
+  }
+};
+
+// One channel of one image, and the results that are made of it. y = bias, then one fused
+// multiply-add for each position of the kernel in ascending order. A pixel's gradient adds the
+// results in order, and of each its positions; a zero may have either sign. The weight's gradient is a sum over pixels
+// (rows/row_sums-inl.hpp), which is then added to dweight; an infinite pixel makes NaN of it.
+struct DepthwiseArgs {
+  Window window{};  // `channels` is not read
+  std::size_t outputs = 1;
+  const float* image = nullptr;
+  const float* weight = nullptr;  // outputs x kernel
+  const float* bias = nullptr;    // nullptr: 0
+  float* y = nullptr;             // outputs x windows
+  const float* dy = nullptr;      // backward
+  float* dimage = nullptr;        // backward; overwritten; nullptr: not wanted
+  float* dweight = nullptr;       // backward; added to; nullptr: not wanted
+  std::byte* workspace = nullptr;
+};
+
 struct ImageKernels {
   void (*unfold)(const UnfoldArgs&) noexcept;
   void (*fold)(const FoldArgs&) noexcept;
   void (*max_pool)(const MaxPoolArgs&) noexcept;
   void (*max_pool_backward)(const MaxPoolArgs&) noexcept;
+  void (*depthwise)(const DepthwiseArgs&) noexcept;
+  void (*depthwise_backward)(const DepthwiseArgs&) noexcept;
 };
 
 }  // namespace SOMA_NAMESPACE
@@ -5536,9 +5606,13 @@ struct LambArgs {
 
 // RMSprop and Adagrad: g += weight_decay * w; v = keep * v + add * g^2;
 // s = g / (sqrt(v) + epsilon); w -= rate * s, or with momentum b = momentum * b + s; w -= rate * b.
+//
+// Adadelta (`step_squares`), with u in the place of the momentum: v = keep * v + add * g^2;
+// s = sqrt(u + epsilon) / sqrt(v + epsilon) * g; u = keep * u + add * s^2; w -= rate * s.
 struct RmsArgs {
   StepRows rows{};
   StateRun weight{}, v{}, momentum_state{};  // momentum_state.data nullptr: momentum 0
+  bool step_squares = false;
   GradientRun gradient{};
   float rate = 0, keep = 1, add = 1, epsilon = 1e-8f, momentum = 0, weight_decay = 0;
 };
@@ -5662,7 +5736,7 @@ struct ReduceKernels {
 // ---- soma/kernels/sequence/args.hpp
 // Steps of layers over sequences: the gates of a GRU (arXiv 1406.1078, with the reset gate behind
 // the product, as PyTorch and cuDNN have it) and of an LSTM (Neural Computation 9(8), 1997, with a
-// forget gate), and rotary positions (arXiv 2104.09864). All of it is element by element in fp32,
+// forget gate), a layer without gates, and rotary positions (arXiv 2104.09864). All of it is element by element in fp32,
 // so bits depend on the arguments alone.
 
 namespace SOMA_NAMESPACE {
@@ -5718,6 +5792,26 @@ struct LstmBackwardArgs {
   float *dgates = nullptr, *dgates_too = nullptr;  // 4 H each, the same: of x and of h
 };
 
+// One row of a step of a layer without gates: state = tanh(x + h), or the part of x + h above 0.
+struct RnnArgs {
+  std::size_t hidden = 0;
+  bool relu = false;
+  const float *x = nullptr, *h = nullptr;  // H each
+  float* state = nullptr;                  // H: before and after the step
+  float* y = nullptr;                      // H: the state after it
+  float* notes = nullptr;                  // 2 H: the state after, the state before
+};
+
+// With d = dstate + dy: dx = d (1 - after^2), or d where after is above 0.
+struct RnnBackwardArgs {
+  std::size_t hidden = 0;
+  bool relu = false;
+  const float* notes = nullptr;  // 2 H
+  const float* dy = nullptr;     // H
+  const float* dstate = nullptr;
+  float *dx = nullptr, *dx_too = nullptr;  // H each, the same
+};
+
 // Heads of a row are turned: with halves a and b of a head, and the angle's cosine and sine of each
 // pair,
 //   a' = a cos - b sin    b' = b cos + a sin
@@ -5733,12 +5827,39 @@ struct RotaryArgs {
   MatrixTarget y{};
 };
 
+// Connectionist temporal classification (Graves et al. 2006) of one sequence: -log of the sum, over
+// all ways to spread the labels over the rows, with blanks between them where two are equal, of the
+// product of the rows' probabilities. In the log domain, fp32; each row is taken relative to the
+// largest sum before it, so errors do not grow with the length: 2^-20 of a row's magnitudes for
+// each row. The relative sums are added in double.
+struct CtcArgs {
+  std::size_t rows = 0, classes = 0, count = 0;  // T, C, labels
+  std::size_t blank = 0;
+  const float* x = nullptr;              // T x C log probabilities
+  const std::int64_t* labels = nullptr;  // each below C, none the blank
+  double* loss = nullptr;                // infinite: more labels and blanks than rows
+  // nullptr, or T x C: minus the probability that a row has the class, given the labels; zeros where
+  // the loss is not finite.
+  float* gradient = nullptr;
+  float* workspace = nullptr;  // ctc_workspace() floats
+};
+
+// The floats of a run of states with some -infinity on both sides.
+constexpr std::size_t ctc_run(std::size_t labels) { return (labels + 16) / 16 * 16 + 32; }
+// Runs of blanks and of labels: of every row, or of two; two rows of the way back; four runs.
+constexpr std::size_t ctc_workspace(std::size_t rows, std::size_t labels, bool gradient) {
+  return (2 * ((gradient ? rows : 0) + 4) + 4) * ctc_run(labels);
+}
+
 struct SequenceKernels {
   void (*gru)(const GruArgs&) noexcept;
   void (*gru_backward)(const GruBackwardArgs&) noexcept;
   void (*lstm)(const LstmArgs&) noexcept;
   void (*lstm_backward)(const LstmBackwardArgs&) noexcept;
   void (*rotary)(const RotaryArgs&) noexcept;
+  void (*rnn)(const RnnArgs&) noexcept;
+  void (*rnn_backward)(const RnnBackwardArgs&) noexcept;
+  void (*ctc)(const CtcArgs&) noexcept;
 };
 
 }  // namespace SOMA_NAMESPACE
@@ -7263,12 +7384,25 @@ float root_of_ratio(double numerator, std::size_t denominator);
 // "Understanding the difficulty of training deep feedforward neural networks", Glorot and Bengio
 // 2010: uniform, variance 2 / (in + out).
 Tensor glorot_uniform(Context& context, const Shape& weight, const Draw& draw);
+// The same variance, normally distributed.
+Tensor glorot_normal(Context& context, const Shape& weight, const Draw& draw);
 // "Delving Deep into Rectifiers", arXiv 1502.01852: variance 2 / in, for ReLU.
 Tensor he_normal(Context& context, const Shape& weight, const Draw& draw);
 Tensor he_uniform(Context& context, const Shape& weight, const Draw& draw);
 // "Efficient BackProp", LeCun et al. 1998: uniform, variance 1 / (3 in). The usual default of
 // linear and convolution layers, and of their biases.
 Tensor lecun_uniform(Context& context, const Shape& shape, std::size_t in, const Draw& draw);
+
+// Normally distributed numbers with mean 0 before they are cut off: none is farther from 0 than
+// `bound` standard deviations (2: the usual choice of initial values). An element's number is drawn
+// again until it is within. Error operator.value: a bound below 0.1.
+Tensor truncated_normal(Context& context, const Shape& shape, float standard_deviation,
+                        const Draw& draw, float bound = 2);
+// A matrix [rows, the rest] with orthonormal rows, or columns if there are more rows, times `gain`
+// (arXiv 1312.6120): uniformly distributed over all of them, by Householder's reflections of a
+// normally distributed matrix, in double. On one thread: m n min(m, n) multiply-adds, twice. Error
+// tensor.rank.
+Tensor orthogonal(Context& context, const Shape& weight, const Draw& draw, float gain = 1);
 
 }  // namespace SOMA_NAMESPACE::nn
 // ---- soma/nn/scope.hpp
@@ -7597,11 +7731,22 @@ class Linear {
   ProductSite site;
 };
 
+struct EmbeddingOptions {
+  float standard_deviation = 1;
+  // The row of an id that fills places up: zeros at first, without gradient, and no optimizer moves
+  // it (Var::set_resting_row).
+  std::optional<std::size_t> padding{};
+};
+void fields(FieldVisitor& visitor, EmbeddingOptions& options);
+
 // Ids of any shape to [..., width].
 class Embedding {
  public:
   Embedding() = default;
   Embedding(const Scope& scope, std::size_t rows, std::size_t width, float standard_deviation = 1);
+  // Error operator.value: a padding that is no row.
+  Embedding(const Scope& scope, std::size_t rows, std::size_t width,
+            const EmbeddingOptions& options);
   Var operator()(Tape& tape, const Var& ids) const;
   void collect(Collector& collector) const;
 
@@ -7636,6 +7781,17 @@ class Dropout {
   std::uint32_t stream = 0;
 };
 
+namespace detail {
+
+// [out, in / groups, height, width]. Error operator.value: groups that divide neither.
+Shape convolution_weight(std::string_view layer, std::size_t in, std::size_t out,
+                         std::size_t height, std::size_t width, const ConvolutionSetting& setting);
+// Dilation, groups and the padding behind, where they are not the default: a run from before these
+// settings keeps its identity.
+void describe_reach(Record& record, const ConvolutionSetting& setting);
+
+}  // namespace detail
+
 struct Conv2dOptions {
   ConvolutionSetting setting{};
   bool bias = true;
@@ -7643,7 +7799,8 @@ struct Conv2dOptions {
 };
 void fields(FieldVisitor& visitor, Conv2dOptions& options);
 
-// Images [N, in, H, W] to [N, out, H', W'], kernel x kernel.
+// Images [N, in, H, W] to [N, out, H', W'], kernel x kernel. Error operator.value: groups that do
+// not divide both numbers of channels.
 class Conv2d {
  public:
   Conv2d() = default;
@@ -7651,8 +7808,10 @@ class Conv2d {
          const Conv2dOptions& options = {});
   Var operator()(Tape& tape, const Var& x) const;
   void collect(Collector& collector) const;
+  // Settings that are not the default; strides and paddings are not described.
+  void describe(Record& record) const;
 
-  Var weight, bias;  // [out, in, kernel, kernel], [out]
+  Var weight, bias;  // [out, in / groups, kernel, kernel], [out]
   ConvolutionSetting setting;
   ProductSite site{};
 };
@@ -7691,6 +7850,15 @@ struct RecurrentSetting {
 };
 inline void fields(FieldVisitor& visitor, RecurrentSetting& setting) {
   visitor.key("reverse", setting.reverse);
+}
+
+struct RnnSetting {
+  bool reverse = false;  // as in RecurrentSetting
+  bool relu = false;     // false: tanh
+};
+inline void fields(FieldVisitor& visitor, RnnSetting& setting) {
+  visitor.key("reverse", setting.reverse);
+  visitor.key("relu", setting.relu);
 }
 
 struct RotarySetting {
@@ -8734,6 +8902,19 @@ struct Slot {
   Tensor rows_of(const Tensor& tensor) const;
 };
 
+// Keeps a parameter's resting row over a step: put back at the end of the scope. Costs nothing
+// where there is none.
+class RestingRow {
+ public:
+  RestingRow(Context& context, const Slot& slot);
+  ~RestingRow();
+  RestingRow(const RestingRow&) = delete;
+  RestingRow& operator=(const RestingRow&) = delete;
+
+ private:
+  Tensor row_{}, kept_{};
+};
+
 // A variable, or some of its rows, that is listed twice would take two steps at once.
 void check_new(const std::vector<Slot>& before, const Parameter& parameter);
 
@@ -8973,36 +9154,101 @@ enum class Decay : std::uint8_t {
   step,         // rate * factor^floor(t / every)
   exponential,  // rate * factor^(t / every)
   plateau,      // rate * factor^k, where k counts how often the chosen metric stopped improving
+  milestones,   // rate * factor^k, where k counts the milestones that t has reached
+  // One cycle (arXiv 1708.07120): the warm-up rises along half a cosine, from rate * start_ratio to
+  // rate; then the rate falls along half a cosine to rate * final_ratio in the last step.
+  one_cycle,
+  // Cosines that start anew (arXiv 1608.03983): the first takes `every` steps, each later one
+  // `growth` times the steps of the one before; from rate down to rate * final_ratio.
+  warm_restarts,
+  own,  // rate * function(t): Schedule::of()
 };
-inline constexpr std::string_view decay_names[] = {"constant", "linear",      "cosine",
-                                                   "step",     "exponential", "plateau"};
+inline constexpr std::string_view decay_names[] = {
+    "constant", "linear",     "cosine",    "step",          "exponential",
+    "plateau",  "milestones", "one_cycle", "warm_restarts", "own"};
+
+// A factor of the learning rate for each step: any function object that can be copied and gives the
+// same number for the same step. Empty by default.
+class RateFunction {
+ public:
+  RateFunction() = default;
+  template <class Function>
+  requires(!std::same_as<Function, RateFunction> &&
+           std::is_invocable_r_v<double, const Function&, std::uint64_t>)
+      RateFunction(Function function)
+      : kept_(new Holder<Function>(std::move(function))) {}
+  RateFunction(const RateFunction& other)
+      : kept_(other.kept_ == nullptr ? nullptr : other.kept_->copy()) {}
+  RateFunction(RateFunction&& other) noexcept : kept_(std::exchange(other.kept_, nullptr)) {}
+  RateFunction& operator=(RateFunction other) noexcept {
+    std::swap(kept_, other.kept_);
+    return *this;
+  }
+  ~RateFunction() { delete kept_; }
+
+  explicit operator bool() const { return kept_ != nullptr; }
+  double operator()(std::uint64_t step) const { return kept_->call(step); }
+
+ private:
+  struct Kept {
+    virtual ~Kept() = default;
+    virtual Kept* copy() const = 0;
+    virtual double call(std::uint64_t step) const = 0;
+  };
+  template <class Function>
+  struct Holder final : Kept {
+    explicit Holder(Function f) : function(std::move(f)) {}
+    Kept* copy() const override { return new Holder(function); }
+    double call(std::uint64_t step) const override { return function(step); }
+    Function function;
+  };
+  Kept* kept_ = nullptr;
+};
 
 // The learning rate rises linearly over the warm-up (step 0 has rate / warmup, step warmup - 1 has
-// rate), then follows `decay`. linear and cosine would reach their end in step number `steps`,
-// which is the step after the last, so that every step has an effect.
+// rate; one_cycle rises otherwise), then follows `decay`. linear and cosine would reach their end in
+// step number `steps`, which is the step after the last, so that every step has an effect.
 struct Schedule {
   std::optional<double> rate{};  // not set: the trainer takes the task's
   Decay decay = Decay::constant;
   std::uint64_t warmup = 0;
-  std::uint64_t steps = 0;     // steps of the whole training; linear and cosine need them
-  double final_ratio = 0;      // linear, cosine; the least share of the rate with plateau
-  std::uint64_t every = 1;     // steps; step, exponential
-  double factor = 0.1;         // step, exponential, plateau
+  std::uint64_t steps = 0;     // of the whole training, for a decay that depends on them
+  double final_ratio = 0;      // linear, cosine, one_cycle, warm_restarts; the least with plateau
+  std::uint64_t every = 1;     // steps; step, exponential, warm_restarts
+  double factor = 0.1;         // step, exponential, plateau, milestones
   std::uint64_t patience = 2;  // plateau: evaluations without improvement before a reduction
   // plateau: an evaluation improves on the best if it is better by more than this share of the
   // best's size; 0: if it is better at all.
   double threshold = 1e-4;
+  std::vector<std::uint64_t> milestones{};  // ascending, since the warm-up
+  double start_ratio = 0.04;                // one_cycle
+  std::uint64_t growth = 1;                 // warm_restarts
+  RateFunction function{};                  // own
+  std::string name{};                       // of the function
+
+  // rate * function(t) with a function of the host's own, which is called again for any step and
+  // must give the same. Its name is part of a run's identity, because a function cannot be compared:
+  // give another function another name. Error operator.value: no name.
+  static Schedule of(RateFunction function, std::string name);
 
   // True if a run of another length has other learning rates from its first step on.
-  bool depends_on_steps() const { return decay == Decay::linear || decay == Decay::cosine; }
+  bool depends_on_steps() const {
+    return decay == Decay::linear || decay == Decay::cosine || decay == Decay::one_cycle;
+  }
 
-  // Error operator.value: linear or cosine without steps, a number out of its range.
+  // Error operator.value: no steps for a decay that depends on them, a number out of its range,
+  // milestones that do not ascend, no function.
   void check() const;
   // The same checks except `steps`, for a schedule that gets its length later.
   void check_settings() const;
 
   // The learning rate of step 0, 1 ...; `reductions`: those of Plateau so far. Errors of check().
+  // operator.value: a function's factor that is below 0 or not finite.
   double operator()(std::uint64_t step, std::uint64_t reductions = 0) const;
+
+ private:
+  double fallen(std::uint64_t since) const;
+  double one_cycle(std::uint64_t step) const;
 };
 void fields(FieldVisitor& visitor, Schedule& schedule);
 
@@ -11746,6 +11992,7 @@ SOMA_INLINE void fields(FieldVisitor& visitor, AttentionSetting& setting) {
 
 SOMA_INLINE void fields(FieldVisitor& visitor, EmbeddingSetting& setting) {
   visitor.key("dense_gradient", setting.dense_gradient);
+  visitor.key("padding", setting.padding, NumberRange::at_least(-1));
 }
 
 SOMA_INLINE void fields(FieldVisitor& visitor, NormSetting& setting) {
@@ -11781,6 +12028,11 @@ SOMA_INLINE void fields(FieldVisitor& visitor, ConvolutionSetting& setting) {
   visitor.key("stride_width", setting.stride_width, NumberRange::at_least(1));
   visitor.key("pad_height", setting.pad_height);
   visitor.key("pad_width", setting.pad_width);
+  visitor.key("pad_height_behind", setting.pad_height_behind);
+  visitor.key("pad_width_behind", setting.pad_width_behind);
+  visitor.key("dilation_height", setting.dilation_height, NumberRange::at_least(1));
+  visitor.key("dilation_width", setting.dilation_width, NumberRange::at_least(1));
+  visitor.key("groups", setting.groups, NumberRange::at_least(1));
 }
 
 SOMA_INLINE void fields(FieldVisitor& visitor, MaxPoolSetting& setting) {
@@ -11968,6 +12220,15 @@ SOMA_INLINE void Var::set_frozen(bool frozen) const {
 }
 
 SOMA_INLINE bool Var::frozen() const { return state().frozen; }
+
+SOMA_INLINE void Var::set_resting_row(std::size_t row) const {
+  if (!is_leaf() || !(state().requires_gradient || state().frozen))
+    fail(error_id::not_leaf, "Var::set_resting_row", "variable", state().value.describe(),
+         "a parameter");
+  state().resting_row = row;
+}
+
+SOMA_INLINE std::size_t Var::resting_row() const { return state().resting_row; }
 
 SOMA_INLINE void Var::set_value(Tensor value) const {
   if (!is_leaf())
@@ -14189,6 +14450,51 @@ SOMA_INLINE float root_of_ratio(double numerator, std::size_t denominator) {
       std::sqrt(numerator / static_cast<double>(denominator == 0 ? 1 : denominator)));
 }
 
+// A matrix in double, column by column, with at least as many rows as columns.
+struct TallMatrix {
+  std::size_t rows, columns;
+  std::vector<double> values;
+
+  TallMatrix(std::size_t m, std::size_t n) : rows(m), columns(n), values(m * n) {}
+  double& at(std::size_t i, std::size_t j) { return values[j * rows + i]; }
+
+  // The mirror image of a column, where v . v = 2 and v begins at row `first`.
+  void reflect(const std::vector<double>& v, std::size_t first, std::size_t column) {
+    double product = 0;
+    for (std::size_t i = first; i < rows; ++i)
+      product = fused_multiply_add(v[i], at(i, column), product);
+    for (std::size_t i = first; i < rows; ++i)
+      at(i, column) = fused_multiply_add(-product, v[i], at(i, column));
+  }
+
+  // Replaces the matrix by Q of its decomposition Q R in which the diagonal of R is positive.
+  void make_orthonormal() {
+    std::vector<std::vector<double>> mirrors;
+    std::vector<double> signs;
+    for (std::size_t k = 0; k < columns; ++k) {
+      std::vector<double> v(rows, 0.0);
+      double squares = 0;
+      for (std::size_t i = k; i < rows; ++i) {
+        v[i] = at(i, k);
+        squares = fused_multiply_add(v[i], v[i], squares);
+      }
+      // The mirror image of the column is -sign |column| times the unit vector k.
+      const double sign = v[k] < 0 ? -1 : 1, length = std::sqrt(squares);
+      v[k] += sign * length;
+      const double scale = squares + std::fabs(at(k, k)) * length;  // half of v . v
+      for (std::size_t i = k; i < rows && scale != 0; ++i) v[i] /= std::sqrt(scale);
+      for (std::size_t j = k; j < columns; ++j) reflect(v, k, j);
+      signs.push_back(-sign);
+      mirrors.push_back(std::move(v));
+    }
+    // Q is the product of the mirrors, of which each column is built from a unit vector.
+    for (std::size_t j = 0; j < columns; ++j) {
+      for (std::size_t i = 0; i < rows; ++i) at(i, j) = i == j ? signs[j] : 0;
+      for (std::size_t k = columns; k-- > 0;) reflect(mirrors[k], k, j);
+    }
+  }
+};
+
 }  // namespace SOMA_NAMESPACE::nn::detail
 
 namespace SOMA_NAMESPACE::nn {
@@ -14196,6 +14502,56 @@ namespace SOMA_NAMESPACE::nn {
 SOMA_INLINE Tensor glorot_uniform(Context& context, const Shape& weight, const Draw& draw) {
   const auto [in, out] = fans(weight);
   return uniform(context, weight, detail::root_of_ratio(6, in + out), draw);
+}
+
+SOMA_INLINE Tensor glorot_normal(Context& context, const Shape& weight, const Draw& draw) {
+  const auto [in, out] = fans(weight);
+  return normal(context, weight, detail::root_of_ratio(2, in + out), draw);
+}
+
+SOMA_INLINE Tensor truncated_normal(Context& context, const Shape& shape, float standard_deviation,
+                                    const Draw& draw, float bound) {
+  check_range("truncated_normal", "bound", static_cast<double>(bound), NumberRange::at_least(0.1));
+  Tensor tensor = Tensor::empty(context, shape);
+  const std::span<float> values = tensor.mutable_span<float>();
+  fill_normal(context, values, draw);
+  // Later rounds draw for all elements, at steps that no training reaches, so that an element's
+  // number depends on its own index alone.
+  Draw again = draw;
+  const Tensor more = Tensor::empty(context, shape);
+  const std::span<float> drawn = more.mutable_span<float>();
+  const auto beyond = [&](float value) { return !(std::fabs(value) <= bound); };
+  while (std::any_of(values.begin(), values.end(), beyond)) {
+    --again.step;
+    fill_normal(context, drawn, again);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (beyond(values[i])) values[i] = drawn[i];
+  }
+  const FloatEnvironment environment;
+  for (float& value : values) value *= standard_deviation;
+  return tensor;
+}
+
+SOMA_INLINE Tensor orthogonal(Context& context, const Shape& weight, const Draw& draw, float gain) {
+  if (weight.rank() < 2)
+    fail(error_id::tensor_rank, "orthogonal", "weight", to_string(weight), "[rows, ...]");
+  const std::size_t rows = weight[0], columns = rows == 0 ? 0 : weight.elements() / rows;
+  const Tensor drawn = normal(context, weight, 1, draw);
+  const FloatEnvironment environment;
+  const bool wide = columns > rows;  // orthonormal rows: the transposed matrix has such columns
+  detail::TallMatrix matrix(wide ? columns : rows, wide ? rows : columns);
+  for (std::size_t i = 0; i < matrix.rows; ++i)
+    for (std::size_t j = 0; j < matrix.columns; ++j)
+      matrix.at(i, j) =
+          static_cast<double>(drawn.data<float>()[wide ? j * columns + i : i * columns + j]);
+  matrix.make_orthonormal();
+  Tensor result = Tensor::empty(context, weight);
+  float* to = result.mutable_data<float>();
+  for (std::size_t i = 0; i < matrix.rows; ++i)
+    for (std::size_t j = 0; j < matrix.columns; ++j)
+      to[wide ? j * columns + i : i * columns + j] =
+          static_cast<float>(static_cast<double>(gain) * matrix.at(i, j));
+  return result;
 }
 
 SOMA_INLINE Tensor he_normal(Context& context, const Shape& weight, const Draw& draw) {
@@ -14472,18 +14828,42 @@ SOMA_INLINE void Linear::collect(Collector& collector) const {
   collector.add("bias", bias, ParameterRole::bias);
 }
 
+SOMA_INLINE void fields(FieldVisitor& visitor, EmbeddingOptions& options) {
+  visitor.option("standard_deviation", options.standard_deviation, NumberRange::at_least(0));
+}
+
 SOMA_INLINE Embedding::Embedding(const Scope& scope, std::size_t rows, std::size_t width,
                                  float standard_deviation)
-    : weight(initial_parameter(scope, Shape{rows, width},
-                               {Initial::normal(standard_deviation, scope.draw("weight"))})),
-      path(scope) {
-  check_range("Embedding", "standard_deviation", static_cast<double>(standard_deviation),
-              NumberRange::at_least(0));
+    : Embedding(scope, rows, width, EmbeddingOptions{.standard_deviation = standard_deviation}) {}
+
+SOMA_INLINE Embedding::Embedding(const Scope& scope, std::size_t rows, std::size_t width,
+                                 const EmbeddingOptions& options)
+    : path(scope) {
+  check_ranges("Embedding", options);
+  const auto random = [&](std::size_t count) {
+    return Initial::normal(options.standard_deviation, scope.draw("weight"), count);
+  };
+  const Shape shape{rows, width};
+  if (!options.padding) {
+    weight = initial_parameter(scope, shape, {random(to_end)});
+    return;
+  }
+  const std::size_t row = *options.padding;
+  if (row >= rows)
+    fail(error_id::operator_value, "Embedding", "padding", std::to_string(row),
+         "a row, below " + std::to_string(rows));
+  Initial zeros = Initial::full(0), behind = random(rows - row - 1);
+  zeros.rows = 1;
+  behind.draw = scope.draw("weight behind the padding");
+  weight = initial_parameter(scope, shape, {random(row), zeros, behind});
+  weight.set_resting_row(row);
 }
 
 SOMA_INLINE Var Embedding::operator()(Tape& tape, const Var& ids) const {
   const auto within = tape.within(path.view());
-  return embedding(tape, weight, ids);
+  const std::size_t row = weight.resting_row();
+  return embedding(tape, weight, ids,
+                   {.padding = row == to_end ? -1 : static_cast<std::int64_t>(row)});
 }
 
 SOMA_INLINE void Embedding::collect(Collector& collector) const {
@@ -14521,6 +14901,26 @@ SOMA_INLINE DropoutSetting Dropout::setting(const Tape& tape) const {
   return dropout_setting(tape, probability, stream);
 }
 
+SOMA_INLINE Shape detail::convolution_weight(std::string_view layer, std::size_t in,
+                                             std::size_t out, std::size_t height, std::size_t width,
+                                             const ConvolutionSetting& setting) {
+  if (in % setting.groups != 0 || out % setting.groups != 0)
+    fail(error_id::operator_value, layer, "groups", std::to_string(setting.groups),
+         "a divisor of " + std::to_string(in) + " and " + std::to_string(out) + " channels");
+  return Shape{out, in / setting.groups, height, width};
+}
+
+SOMA_INLINE void detail::describe_reach(Record& record, const ConvolutionSetting& setting) {
+  const auto set = [&](const char* name, std::uint32_t value, std::uint32_t usual) {
+    if (value != usual) record.set(name, std::uint64_t{value});
+  };
+  set("pad_height_behind", setting.pad_height_behind, as_before);
+  set("pad_width_behind", setting.pad_width_behind, as_before);
+  set("dilation_height", setting.dilation_height, 1);
+  set("dilation_width", setting.dilation_width, 1);
+  set("groups", setting.groups, 1);
+}
+
 SOMA_INLINE void fields(FieldVisitor& visitor, Conv2dOptions& options) {
   visitor.option("setting", options.setting);
 }
@@ -14529,12 +14929,14 @@ SOMA_INLINE Conv2d::Conv2d(const Scope& scope, std::size_t in, std::size_t out, 
                            const Conv2dOptions& options)
     : setting(options.setting), site(scope, options.edge) {
   check_ranges("Conv2d", options);
-  const Shape shape{out, in, kernel, kernel};
+  const Shape shape = detail::convolution_weight("Conv2d", in, out, kernel, kernel, setting);
   const float bound = detail::root_of_ratio(1, fans(shape).in);  // lecun_uniform
   weight = initial_parameter(scope, shape, {Initial::uniform(bound, scope.draw("weight"))});
   if (options.bias)
     bias = initial_parameter(scope, Shape{out}, {Initial::uniform(bound, scope.draw("bias"))});
 }
+
+SOMA_INLINE void Conv2d::describe(Record& record) const { detail::describe_reach(record, setting); }
 
 SOMA_INLINE Var Conv2d::operator()(Tape& tape, const Var& x) const {
   const auto within = tape.within(site.path());
@@ -15739,6 +16141,20 @@ SOMA_INLINE Tensor Slot::rows_of(const Tensor& tensor) const {
   return (tensor.rank() == 0 ? tensor.reshape(Shape{1}) : tensor).slice(0, first_row, last_row);
 }
 
+SOMA_INLINE RestingRow::RestingRow(Context& context, const Slot& slot) {
+  const std::size_t row = slot.parameter.var.resting_row();
+  if (row == to_end) return;
+  const std::size_t first = slot.parameter.first_row + slot.first_row;
+  const Tensor rows = slot.rows_of(slot.parameter.value());
+  if (rows.rank() == 0 || row < first || row - first >= rows.size(0)) return;
+  row_ = rows.slice(0, row - first, row - first + 1);
+  kept_ = clone(context, row_);
+}
+
+SOMA_INLINE RestingRow::~RestingRow() {
+  if (row_.defined()) copy(kept_, row_);
+}
+
 SOMA_INLINE void check_new(const std::vector<Slot>& before, const Parameter& parameter) {
   for (const Slot& slot : before) {
     const Parameter& other = slot.parameter;
@@ -16005,6 +16421,7 @@ SOMA_INLINE void AdamW::step(const Step& step) {
   for (detail::Slot& slot : slots_) {
     const Gradient gradient = slot.parameter.gradient();
     if (!gradient.defined()) continue;
+    const detail::RestingRow resting(context_, slot);
     const Tensor weight = slot.rows_of(slot.parameter.value());
     detail::ensure_state(context_, slot.first, slot, options_.storage.state);
     detail::ensure_state(context_, slot.second, slot, options_.storage.state);
@@ -16069,6 +16486,7 @@ SOMA_INLINE void Lamb::step(const Step& step) {
   for (detail::Slot& slot : slots_) {
     const Gradient gradient = slot.parameter.gradient();
     if (!gradient.defined()) continue;
+    const detail::RestingRow resting(context_, slot);
     detail::ensure_state(context_, slot.first, slot, options_.storage.state);
     detail::ensure_state(context_, slot.second, slot, options_.storage.state);
     const double correction1 = 1 - portable_power(options_.beta1, slot.steps + 1);
@@ -16154,7 +16572,22 @@ SOMA_INLINE void fields(FieldVisitor& visitor, Schedule& schedule) {
   visitor.option("factor", schedule.factor, {.least = 0, .most = 1, .open_least = true});
   visitor.option("patience", schedule.patience, NumberRange::at_least(1));
   visitor.option("threshold", schedule.threshold, NumberRange::from_to_below(0, 1));
+  visitor.option("start_ratio", schedule.start_ratio, NumberRange::within(0, 1));
+  visitor.option("growth", schedule.growth, NumberRange::at_least(1));
 }
+
+}  // namespace SOMA_NAMESPACE::optim
+
+namespace SOMA_NAMESPACE::optim::detail {
+
+// From 1 down to 0 along half a cosine.
+SOMA_INLINE double cosine_share(double progress) {
+  return (1 + portable_cosine(progress * 3.14159265358979323846)) / 2;
+}
+
+}  // namespace SOMA_NAMESPACE::optim::detail
+
+namespace SOMA_NAMESPACE::optim {
 
 SOMA_INLINE void Schedule::check() const {
   if (depends_on_steps() && steps <= warmup)
@@ -16166,18 +16599,44 @@ SOMA_INLINE void Schedule::check() const {
 SOMA_INLINE void Schedule::check_settings() const {
   if (!rate) fail(error_id::operator_value, "Schedule", "rate", "none", "the learning rate");
   check_ranges("Schedule", *this);
+  for (std::size_t i = 1; i < milestones.size(); ++i)
+    if (milestones[i] <= milestones[i - 1])
+      fail(error_id::operator_value, "Schedule", "milestones",
+           std::to_string(milestones[i]) + " behind " + std::to_string(milestones[i - 1]),
+           "ascending steps");
+  if (decay == Decay::own && (!function || name.empty()))
+    fail(error_id::operator_value, "Schedule", "function",
+         function ? "a function without a name" : "none", "one with a name (Schedule::of)");
+}
+
+SOMA_INLINE Schedule Schedule::of(RateFunction own, std::string called) {
+  Schedule result{.decay = Decay::own, .function = std::move(own), .name = std::move(called)};
+  if (!result.function || result.name.empty())
+    fail(error_id::operator_value, "Schedule::of", "name",
+         result.function ? "an empty one" : "of no function",
+         "a function, and a name for a run's identity");
+  return result;
 }
 
 SOMA_INLINE double Schedule::operator()(std::uint64_t step, std::uint64_t reductions) const {
   check();
+  if (decay == Decay::one_cycle) return one_cycle(step);
   if (step < warmup) return *rate * (static_cast<double>(step + 1) / static_cast<double>(warmup));
   const std::uint64_t since = step - warmup;
+  if (decay == Decay::plateau) {
+    const double share = portable_power(factor, reductions);
+    return rounded(*rate * (share > final_ratio ? share : final_ratio));
+  }
+  if (!depends_on_steps()) return fallen(since);
+  const std::uint64_t at = step < steps ? step : steps;
+  const double progress = static_cast<double>(at - warmup) / static_cast<double>(steps - warmup);
+  const double share = decay == Decay::linear ? 1 - progress : detail::cosine_share(progress);
+  return rounded(*rate * fused_multiply_add(1 - final_ratio, share, final_ratio));
+}
+
+// The decays that depend on the number of steps since the warm-up alone.
+SOMA_INLINE double Schedule::fallen(std::uint64_t since) const {
   switch (decay) {
-    case Decay::constant:
-      return *rate;
-    case Decay::linear:
-    case Decay::cosine:
-      break;
     case Decay::step:
       return rounded(*rate * portable_power(factor, since / every));
     case Decay::exponential:
@@ -16185,16 +16644,45 @@ SOMA_INLINE double Schedule::operator()(std::uint64_t step, std::uint64_t reduct
       return rounded(*rate * rounded(portable_power(factor, since / every) *
                                      portable_pow(factor, static_cast<double>(since % every) /
                                                               static_cast<double>(every))));
-    case Decay::plateau: {
-      const double share = portable_power(factor, reductions);
-      return rounded(*rate * (share > final_ratio ? share : final_ratio));
+    case Decay::milestones: {
+      std::uint64_t reached = 0;
+      while (reached < milestones.size() && milestones[reached] <= since) ++reached;
+      return rounded(*rate * portable_power(factor, reached));
     }
+    case Decay::warm_restarts: {
+      std::uint64_t period = every;
+      while (since >= period) {
+        since -= period;
+        // A period that is longer than any training need not grow.
+        if (period <= std::numeric_limits<std::uint64_t>::max() / growth) period *= growth;
+        if (growth == 1) since %= period;
+      }
+      const double share =
+          detail::cosine_share(static_cast<double>(since) / static_cast<double>(period));
+      return rounded(*rate * fused_multiply_add(1 - final_ratio, share, final_ratio));
+    }
+    case Decay::own: {
+      const double share = function(since);
+      if (!(share >= 0) || std::isinf(share))
+        fail(error_id::operator_value, "Schedule", soma::quoted(name),
+             to_text(share) + " at step " + std::to_string(since), "a finite number, at least 0");
+      return rounded(*rate * share);
+    }
+    default:
+      return *rate;
   }
-  const std::uint64_t at = step < steps ? step : steps;
-  const double progress = static_cast<double>(at - warmup) / static_cast<double>(steps - warmup);
-  const double share = decay == Decay::linear
-                           ? 1 - progress
-                           : (1 + portable_cosine(progress * 3.14159265358979323846)) / 2;
+}
+
+SOMA_INLINE double Schedule::one_cycle(std::uint64_t step) const {
+  // Step warmup - 1 has the rate, and the last step the end.
+  if (step + 1 < warmup) {
+    const double share =
+        detail::cosine_share(static_cast<double>(step) / static_cast<double>(warmup - 1));
+    return rounded(*rate * fused_multiply_add(start_ratio - 1, share, 1.0));
+  }
+  const std::uint64_t at = step < steps ? step : steps - 1;
+  const double share = detail::cosine_share(static_cast<double>(at + 1 - warmup) /
+                                            static_cast<double>(steps - warmup));
   return rounded(*rate * fused_multiply_add(1 - final_ratio, share, final_ratio));
 }
 
@@ -16241,6 +16729,7 @@ SOMA_INLINE void Sgd::step(const Step& step) {
   for (detail::Slot& slot : slots_) {
     const Gradient gradient = slot.parameter.gradient();
     if (!gradient.defined()) continue;
+    const detail::RestingRow resting(context_, slot);
     const Tensor weight = slot.rows_of(slot.parameter.value());
     if (options_.momentum != 0)
       detail::ensure_state(context_, slot.first, slot, options_.storage.state);

@@ -2945,6 +2945,10 @@ class Var {
   // so no optimizer moves it. Clears its gradient. Error autograd.not_leaf: not a parameter.
   void set_frozen(bool frozen) const;
   bool frozen() const;
+  // A row of a parameter that optimizers leave as it is, whatever gradient or weight decay it has;
+  // to_end: none. Error autograd.not_leaf: not a parameter.
+  void set_resting_row(std::size_t row) const;
+  std::size_t resting_row() const;
   // Gives a parameter another tensor of its shape, for example the same numbers in another type.
   // Errors tensor.undefined, tensor.shape, autograd.not_leaf.
   void set_value(Tensor value) const;
@@ -2960,7 +2964,8 @@ class Var {
     Tensor value;
     Sequences sequences;
     bool requires_gradient = false;
-    bool frozen = false;     // a parameter that requires none for now
+    bool frozen = false;  // a parameter that requires none for now
+    std::size_t resting_row = to_end;
     bool stands_in = false;  // true: replaces a result while recompute() runs its function
     // True: computed from the rows of a batch. A result of parameters alone is not, so its gradient
     // is a sum over the batch, as a parameter's is.
@@ -3624,8 +3629,8 @@ struct BuiltInOperators {
       *quantized_convolution, *quantized_linear, *reduce, *reshape, *sequence_first, *slice,
       *softmax, *transpose, *gru, *lstm, *rotary, *sgd_step, *adam_step, *lamb_step, *gather, *pad,
       *top_k, *where, *average_pool, *convolution_transpose, *batch_norm, *nll_loss, *cosine_loss,
-      *rms_step, *adafactor_step, *cumsum, *resize, *scatter_add, *sequence_pool, *clamp, *power,
-      *leaky_relu;
+      *rms_step, *adafactor_step, *cumsum, *resize, *scatter_add, *sequence_pool, *rnn, *ctc_loss,
+      *clamp, *power, *leaky_relu;
   std::span<const Operator* const> (*all)();  // these, and those that their gradients use
 
   // Further functions of a tape: adding gradients in the order in which they come; all rows of a
@@ -4652,6 +4657,7 @@ void fields(FieldVisitor& visitor, AttentionSetting& setting);
 
 struct EmbeddingSetting {
   bool dense_gradient = false;  // true: the gradient has all rows, mostly zeros
+  std::int64_t padding = -1;    // the row that has no gradient; -1: none
 };
 void fields(FieldVisitor& visitor, EmbeddingSetting& setting);
 
@@ -4693,9 +4699,16 @@ struct ElementLossSetting {
 };
 void fields(FieldVisitor& visitor, ElementLossSetting& setting);
 
+inline constexpr std::uint32_t as_before = 0xFFFFFFFF;
+
+// A pool has strides and padding on both sides alone.
 struct ConvolutionSetting {
   std::size_t stride_height = 1, stride_width = 1;
-  std::size_t pad_height = 0, pad_width = 0;  // zeros on each side
+  std::size_t pad_height = 0, pad_width = 0;  // zeros before the image, and behind it if not set:
+  std::uint32_t pad_height_behind = as_before, pad_width_behind = as_before;
+  std::uint32_t dilation_height = 1, dilation_width = 1;  // from a pixel of the window to the next
+  // The channels of x and of the result are in so many groups, and a result reads its own group.
+  std::uint32_t groups = 1;
 };
 void fields(FieldVisitor& visitor, ConvolutionSetting& setting);
 
@@ -5335,7 +5348,8 @@ struct GemmKernels {
 
 }  // namespace SOMA_NAMESPACE
 // ---- soma/kernels/image/args.hpp
-// Arguments of max pooling, and of the kernels that make a matrix product of a 2-D convolution.
+// Arguments of max pooling, of the kernels that make a matrix product of a 2-D convolution, and of
+// depthwise convolution, which is computed directly.
 // Images are N x C x H x W, fp32, row-major; `images` here is one image, C x H x W.
 
 namespace SOMA_NAMESPACE {
@@ -5345,8 +5359,10 @@ struct Window {
   std::size_t channels = 0, height = 0, width = 0;  // the image's sizes
   std::size_t kernel_height = 1, kernel_width = 1;
   std::size_t stride_height = 1, stride_width = 1;
-  std::size_t pad_height = 0, pad_width = 0;  // on each side: zeros (convolution), -infinity (pool)
-  std::size_t out_height = 0, out_width = 0;  // (height + 2 pad - kernel) / stride + 1
+  std::size_t pad_height = 0, pad_width = 0;  // before the image: zeros (convolution), or nothing
+  std::size_t out_height = 0, out_width = 0;  // the number of windows
+  // From a pixel of the window to its next one; a pool's are adjacent.
+  std::size_t dilation_height = 1, dilation_width = 1;
 };
 
 // Image to columns: out is (out_height * out_width) x (channels * kernel_height * kernel_width),
@@ -5374,11 +5390,65 @@ struct MaxPoolArgs {
   float* dimage = nullptr;          // backward; overwritten
 };
 
+// How a depthwise convolution lays out a channel: the padded image in planes, one for each
+// remainder of rows and columns by the stride, so that the pixels that neighbouring windows read at
+// one position of the kernel are adjacent for every stride. A plane has `rows` x `columns` pixels;
+// results are computed in the same layout, with gaps at the ends of rows.
+struct DepthwisePlanes {
+  std::size_t rows, columns;              // of a plane
+  std::size_t row_phases, column_phases;  // planes down and across
+  std::size_t plane;                      // floats from plane to plane: whole vectors, and one more
+  std::size_t front;                      // zeros before a gradient: the farthest position
+  std::size_t positions;                  // of the kernel
+
+  constexpr explicit DepthwisePlanes(const Window& w)
+      : rows(w.out_height + (w.kernel_height - 1) * w.dilation_height / w.stride_height),
+        columns(w.out_width + (w.kernel_width - 1) * w.dilation_width / w.stride_width),
+        row_phases(phases(w.kernel_height, w.dilation_height, w.stride_height)),
+        column_phases(phases(w.kernel_width, w.dilation_width, w.stride_width)),
+        plane(whole(rows * columns) + 16),
+        front(whole((rows - w.out_height) * columns + columns - w.out_width)),
+        positions(w.kernel_height * w.kernel_width) {}
+
+  // Bytes of DepthwiseArgs::workspace.
+  constexpr std::size_t workspace_bytes() const {
+    return whole(4 * positions) * sizeof(std::size_t) +
+           (2 * row_phases * column_phases * plane + front + plane) * sizeof(float);
+  }
+
+ private:
+  static constexpr std::size_t whole(std::size_t count) { return (count + 15) / 16 * 16; }
+  static constexpr std::size_t phases(std::size_t kernel, std::size_t dilation,
+                                      std::size_t stride) {
+    const std::size_t most = (kernel - 1) * dilation + 1;
+    return most < stride ? most : stride;
+  }
+};
+
+// One channel of one image, and the results that are made of it. y = bias, then one fused
+// multiply-add for each position of the kernel in ascending order. A pixel's gradient adds the
+// results in order, and of each its positions; a zero may have either sign. The weight's gradient is a sum over pixels
+// (rows/row_sums-inl.hpp), which is then added to dweight; an infinite pixel makes NaN of it.
+struct DepthwiseArgs {
+  Window window{};  // `channels` is not read
+  std::size_t outputs = 1;
+  const float* image = nullptr;
+  const float* weight = nullptr;  // outputs x kernel
+  const float* bias = nullptr;    // nullptr: 0
+  float* y = nullptr;             // outputs x windows
+  const float* dy = nullptr;      // backward
+  float* dimage = nullptr;        // backward; overwritten; nullptr: not wanted
+  float* dweight = nullptr;       // backward; added to; nullptr: not wanted
+  std::byte* workspace = nullptr;
+};
+
 struct ImageKernels {
   void (*unfold)(const UnfoldArgs&) noexcept;
   void (*fold)(const FoldArgs&) noexcept;
   void (*max_pool)(const MaxPoolArgs&) noexcept;
   void (*max_pool_backward)(const MaxPoolArgs&) noexcept;
+  void (*depthwise)(const DepthwiseArgs&) noexcept;
+  void (*depthwise_backward)(const DepthwiseArgs&) noexcept;
 };
 
 }  // namespace SOMA_NAMESPACE
@@ -5539,9 +5609,13 @@ struct LambArgs {
 
 // RMSprop and Adagrad: g += weight_decay * w; v = keep * v + add * g^2;
 // s = g / (sqrt(v) + epsilon); w -= rate * s, or with momentum b = momentum * b + s; w -= rate * b.
+//
+// Adadelta (`step_squares`), with u in the place of the momentum: v = keep * v + add * g^2;
+// s = sqrt(u + epsilon) / sqrt(v + epsilon) * g; u = keep * u + add * s^2; w -= rate * s.
 struct RmsArgs {
   StepRows rows{};
   StateRun weight{}, v{}, momentum_state{};  // momentum_state.data nullptr: momentum 0
+  bool step_squares = false;
   GradientRun gradient{};
   float rate = 0, keep = 1, add = 1, epsilon = 1e-8f, momentum = 0, weight_decay = 0;
 };
@@ -5665,7 +5739,7 @@ struct ReduceKernels {
 // ---- soma/kernels/sequence/args.hpp
 // Steps of layers over sequences: the gates of a GRU (arXiv 1406.1078, with the reset gate behind
 // the product, as PyTorch and cuDNN have it) and of an LSTM (Neural Computation 9(8), 1997, with a
-// forget gate), and rotary positions (arXiv 2104.09864). All of it is element by element in fp32,
+// forget gate), a layer without gates, and rotary positions (arXiv 2104.09864). All of it is element by element in fp32,
 // so bits depend on the arguments alone.
 
 namespace SOMA_NAMESPACE {
@@ -5721,6 +5795,26 @@ struct LstmBackwardArgs {
   float *dgates = nullptr, *dgates_too = nullptr;  // 4 H each, the same: of x and of h
 };
 
+// One row of a step of a layer without gates: state = tanh(x + h), or the part of x + h above 0.
+struct RnnArgs {
+  std::size_t hidden = 0;
+  bool relu = false;
+  const float *x = nullptr, *h = nullptr;  // H each
+  float* state = nullptr;                  // H: before and after the step
+  float* y = nullptr;                      // H: the state after it
+  float* notes = nullptr;                  // 2 H: the state after, the state before
+};
+
+// With d = dstate + dy: dx = d (1 - after^2), or d where after is above 0.
+struct RnnBackwardArgs {
+  std::size_t hidden = 0;
+  bool relu = false;
+  const float* notes = nullptr;  // 2 H
+  const float* dy = nullptr;     // H
+  const float* dstate = nullptr;
+  float *dx = nullptr, *dx_too = nullptr;  // H each, the same
+};
+
 // Heads of a row are turned: with halves a and b of a head, and the angle's cosine and sine of each
 // pair,
 //   a' = a cos - b sin    b' = b cos + a sin
@@ -5736,12 +5830,39 @@ struct RotaryArgs {
   MatrixTarget y{};
 };
 
+// Connectionist temporal classification (Graves et al. 2006) of one sequence: -log of the sum, over
+// all ways to spread the labels over the rows, with blanks between them where two are equal, of the
+// product of the rows' probabilities. In the log domain, fp32; each row is taken relative to the
+// largest sum before it, so errors do not grow with the length: 2^-20 of a row's magnitudes for
+// each row. The relative sums are added in double.
+struct CtcArgs {
+  std::size_t rows = 0, classes = 0, count = 0;  // T, C, labels
+  std::size_t blank = 0;
+  const float* x = nullptr;              // T x C log probabilities
+  const std::int64_t* labels = nullptr;  // each below C, none the blank
+  double* loss = nullptr;                // infinite: more labels and blanks than rows
+  // nullptr, or T x C: minus the probability that a row has the class, given the labels; zeros where
+  // the loss is not finite.
+  float* gradient = nullptr;
+  float* workspace = nullptr;  // ctc_workspace() floats
+};
+
+// The floats of a run of states with some -infinity on both sides.
+constexpr std::size_t ctc_run(std::size_t labels) { return (labels + 16) / 16 * 16 + 32; }
+// Runs of blanks and of labels: of every row, or of two; two rows of the way back; four runs.
+constexpr std::size_t ctc_workspace(std::size_t rows, std::size_t labels, bool gradient) {
+  return (2 * ((gradient ? rows : 0) + 4) + 4) * ctc_run(labels);
+}
+
 struct SequenceKernels {
   void (*gru)(const GruArgs&) noexcept;
   void (*gru_backward)(const GruBackwardArgs&) noexcept;
   void (*lstm)(const LstmArgs&) noexcept;
   void (*lstm_backward)(const LstmBackwardArgs&) noexcept;
   void (*rotary)(const RotaryArgs&) noexcept;
+  void (*rnn)(const RnnArgs&) noexcept;
+  void (*rnn_backward)(const RnnBackwardArgs&) noexcept;
+  void (*ctc)(const CtcArgs&) noexcept;
 };
 
 }  // namespace SOMA_NAMESPACE
@@ -7266,12 +7387,25 @@ float root_of_ratio(double numerator, std::size_t denominator);
 // "Understanding the difficulty of training deep feedforward neural networks", Glorot and Bengio
 // 2010: uniform, variance 2 / (in + out).
 Tensor glorot_uniform(Context& context, const Shape& weight, const Draw& draw);
+// The same variance, normally distributed.
+Tensor glorot_normal(Context& context, const Shape& weight, const Draw& draw);
 // "Delving Deep into Rectifiers", arXiv 1502.01852: variance 2 / in, for ReLU.
 Tensor he_normal(Context& context, const Shape& weight, const Draw& draw);
 Tensor he_uniform(Context& context, const Shape& weight, const Draw& draw);
 // "Efficient BackProp", LeCun et al. 1998: uniform, variance 1 / (3 in). The usual default of
 // linear and convolution layers, and of their biases.
 Tensor lecun_uniform(Context& context, const Shape& shape, std::size_t in, const Draw& draw);
+
+// Normally distributed numbers with mean 0 before they are cut off: none is farther from 0 than
+// `bound` standard deviations (2: the usual choice of initial values). An element's number is drawn
+// again until it is within. Error operator.value: a bound below 0.1.
+Tensor truncated_normal(Context& context, const Shape& shape, float standard_deviation,
+                        const Draw& draw, float bound = 2);
+// A matrix [rows, the rest] with orthonormal rows, or columns if there are more rows, times `gain`
+// (arXiv 1312.6120): uniformly distributed over all of them, by Householder's reflections of a
+// normally distributed matrix, in double. On one thread: m n min(m, n) multiply-adds, twice. Error
+// tensor.rank.
+Tensor orthogonal(Context& context, const Shape& weight, const Draw& draw, float gain = 1);
 
 }  // namespace SOMA_NAMESPACE::nn
 // ---- soma/nn/scope.hpp
@@ -7600,11 +7734,22 @@ class Linear {
   ProductSite site;
 };
 
+struct EmbeddingOptions {
+  float standard_deviation = 1;
+  // The row of an id that fills places up: zeros at first, without gradient, and no optimizer moves
+  // it (Var::set_resting_row).
+  std::optional<std::size_t> padding{};
+};
+void fields(FieldVisitor& visitor, EmbeddingOptions& options);
+
 // Ids of any shape to [..., width].
 class Embedding {
  public:
   Embedding() = default;
   Embedding(const Scope& scope, std::size_t rows, std::size_t width, float standard_deviation = 1);
+  // Error operator.value: a padding that is no row.
+  Embedding(const Scope& scope, std::size_t rows, std::size_t width,
+            const EmbeddingOptions& options);
   Var operator()(Tape& tape, const Var& ids) const;
   void collect(Collector& collector) const;
 
@@ -7639,6 +7784,17 @@ class Dropout {
   std::uint32_t stream = 0;
 };
 
+namespace detail {
+
+// [out, in / groups, height, width]. Error operator.value: groups that divide neither.
+Shape convolution_weight(std::string_view layer, std::size_t in, std::size_t out,
+                         std::size_t height, std::size_t width, const ConvolutionSetting& setting);
+// Dilation, groups and the padding behind, where they are not the default: a run from before these
+// settings keeps its identity.
+void describe_reach(Record& record, const ConvolutionSetting& setting);
+
+}  // namespace detail
+
 struct Conv2dOptions {
   ConvolutionSetting setting{};
   bool bias = true;
@@ -7646,7 +7802,8 @@ struct Conv2dOptions {
 };
 void fields(FieldVisitor& visitor, Conv2dOptions& options);
 
-// Images [N, in, H, W] to [N, out, H', W'], kernel x kernel.
+// Images [N, in, H, W] to [N, out, H', W'], kernel x kernel. Error operator.value: groups that do
+// not divide both numbers of channels.
 class Conv2d {
  public:
   Conv2d() = default;
@@ -7654,8 +7811,10 @@ class Conv2d {
          const Conv2dOptions& options = {});
   Var operator()(Tape& tape, const Var& x) const;
   void collect(Collector& collector) const;
+  // Settings that are not the default; strides and paddings are not described.
+  void describe(Record& record) const;
 
-  Var weight, bias;  // [out, in, kernel, kernel], [out]
+  Var weight, bias;  // [out, in / groups, kernel, kernel], [out]
   ConvolutionSetting setting;
   ProductSite site{};
 };
@@ -7694,6 +7853,15 @@ struct RecurrentSetting {
 };
 inline void fields(FieldVisitor& visitor, RecurrentSetting& setting) {
   visitor.key("reverse", setting.reverse);
+}
+
+struct RnnSetting {
+  bool reverse = false;  // as in RecurrentSetting
+  bool relu = false;     // false: tanh
+};
+inline void fields(FieldVisitor& visitor, RnnSetting& setting) {
+  visitor.key("reverse", setting.reverse);
+  visitor.key("relu", setting.relu);
 }
 
 struct RotarySetting {
@@ -8737,6 +8905,19 @@ struct Slot {
   Tensor rows_of(const Tensor& tensor) const;
 };
 
+// Keeps a parameter's resting row over a step: put back at the end of the scope. Costs nothing
+// where there is none.
+class RestingRow {
+ public:
+  RestingRow(Context& context, const Slot& slot);
+  ~RestingRow();
+  RestingRow(const RestingRow&) = delete;
+  RestingRow& operator=(const RestingRow&) = delete;
+
+ private:
+  Tensor row_{}, kept_{};
+};
+
 // A variable, or some of its rows, that is listed twice would take two steps at once.
 void check_new(const std::vector<Slot>& before, const Parameter& parameter);
 
@@ -8976,36 +9157,101 @@ enum class Decay : std::uint8_t {
   step,         // rate * factor^floor(t / every)
   exponential,  // rate * factor^(t / every)
   plateau,      // rate * factor^k, where k counts how often the chosen metric stopped improving
+  milestones,   // rate * factor^k, where k counts the milestones that t has reached
+  // One cycle (arXiv 1708.07120): the warm-up rises along half a cosine, from rate * start_ratio to
+  // rate; then the rate falls along half a cosine to rate * final_ratio in the last step.
+  one_cycle,
+  // Cosines that start anew (arXiv 1608.03983): the first takes `every` steps, each later one
+  // `growth` times the steps of the one before; from rate down to rate * final_ratio.
+  warm_restarts,
+  own,  // rate * function(t): Schedule::of()
 };
-inline constexpr std::string_view decay_names[] = {"constant", "linear",      "cosine",
-                                                   "step",     "exponential", "plateau"};
+inline constexpr std::string_view decay_names[] = {
+    "constant", "linear",     "cosine",    "step",          "exponential",
+    "plateau",  "milestones", "one_cycle", "warm_restarts", "own"};
+
+// A factor of the learning rate for each step: any function object that can be copied and gives the
+// same number for the same step. Empty by default.
+class RateFunction {
+ public:
+  RateFunction() = default;
+  template <class Function>
+  requires(!std::same_as<Function, RateFunction> &&
+           std::is_invocable_r_v<double, const Function&, std::uint64_t>)
+      RateFunction(Function function)
+      : kept_(new Holder<Function>(std::move(function))) {}
+  RateFunction(const RateFunction& other)
+      : kept_(other.kept_ == nullptr ? nullptr : other.kept_->copy()) {}
+  RateFunction(RateFunction&& other) noexcept : kept_(std::exchange(other.kept_, nullptr)) {}
+  RateFunction& operator=(RateFunction other) noexcept {
+    std::swap(kept_, other.kept_);
+    return *this;
+  }
+  ~RateFunction() { delete kept_; }
+
+  explicit operator bool() const { return kept_ != nullptr; }
+  double operator()(std::uint64_t step) const { return kept_->call(step); }
+
+ private:
+  struct Kept {
+    virtual ~Kept() = default;
+    virtual Kept* copy() const = 0;
+    virtual double call(std::uint64_t step) const = 0;
+  };
+  template <class Function>
+  struct Holder final : Kept {
+    explicit Holder(Function f) : function(std::move(f)) {}
+    Kept* copy() const override { return new Holder(function); }
+    double call(std::uint64_t step) const override { return function(step); }
+    Function function;
+  };
+  Kept* kept_ = nullptr;
+};
 
 // The learning rate rises linearly over the warm-up (step 0 has rate / warmup, step warmup - 1 has
-// rate), then follows `decay`. linear and cosine would reach their end in step number `steps`,
-// which is the step after the last, so that every step has an effect.
+// rate; one_cycle rises otherwise), then follows `decay`. linear and cosine would reach their end in
+// step number `steps`, which is the step after the last, so that every step has an effect.
 struct Schedule {
   std::optional<double> rate{};  // not set: the trainer takes the task's
   Decay decay = Decay::constant;
   std::uint64_t warmup = 0;
-  std::uint64_t steps = 0;     // steps of the whole training; linear and cosine need them
-  double final_ratio = 0;      // linear, cosine; the least share of the rate with plateau
-  std::uint64_t every = 1;     // steps; step, exponential
-  double factor = 0.1;         // step, exponential, plateau
+  std::uint64_t steps = 0;     // of the whole training, for a decay that depends on them
+  double final_ratio = 0;      // linear, cosine, one_cycle, warm_restarts; the least with plateau
+  std::uint64_t every = 1;     // steps; step, exponential, warm_restarts
+  double factor = 0.1;         // step, exponential, plateau, milestones
   std::uint64_t patience = 2;  // plateau: evaluations without improvement before a reduction
   // plateau: an evaluation improves on the best if it is better by more than this share of the
   // best's size; 0: if it is better at all.
   double threshold = 1e-4;
+  std::vector<std::uint64_t> milestones{};  // ascending, since the warm-up
+  double start_ratio = 0.04;                // one_cycle
+  std::uint64_t growth = 1;                 // warm_restarts
+  RateFunction function{};                  // own
+  std::string name{};                       // of the function
+
+  // rate * function(t) with a function of the host's own, which is called again for any step and
+  // must give the same. Its name is part of a run's identity, because a function cannot be compared:
+  // give another function another name. Error operator.value: no name.
+  static Schedule of(RateFunction function, std::string name);
 
   // True if a run of another length has other learning rates from its first step on.
-  bool depends_on_steps() const { return decay == Decay::linear || decay == Decay::cosine; }
+  bool depends_on_steps() const {
+    return decay == Decay::linear || decay == Decay::cosine || decay == Decay::one_cycle;
+  }
 
-  // Error operator.value: linear or cosine without steps, a number out of its range.
+  // Error operator.value: no steps for a decay that depends on them, a number out of its range,
+  // milestones that do not ascend, no function.
   void check() const;
   // The same checks except `steps`, for a schedule that gets its length later.
   void check_settings() const;
 
   // The learning rate of step 0, 1 ...; `reductions`: those of Plateau so far. Errors of check().
+  // operator.value: a function's factor that is below 0 or not finite.
   double operator()(std::uint64_t step, std::uint64_t reductions = 0) const;
+
+ private:
+  double fallen(std::uint64_t since) const;
+  double one_cycle(std::uint64_t step) const;
 };
 void fields(FieldVisitor& visitor, Schedule& schedule);
 
@@ -11749,6 +11995,7 @@ SOMA_INLINE void fields(FieldVisitor& visitor, AttentionSetting& setting) {
 
 SOMA_INLINE void fields(FieldVisitor& visitor, EmbeddingSetting& setting) {
   visitor.key("dense_gradient", setting.dense_gradient);
+  visitor.key("padding", setting.padding, NumberRange::at_least(-1));
 }
 
 SOMA_INLINE void fields(FieldVisitor& visitor, NormSetting& setting) {
@@ -11784,6 +12031,11 @@ SOMA_INLINE void fields(FieldVisitor& visitor, ConvolutionSetting& setting) {
   visitor.key("stride_width", setting.stride_width, NumberRange::at_least(1));
   visitor.key("pad_height", setting.pad_height);
   visitor.key("pad_width", setting.pad_width);
+  visitor.key("pad_height_behind", setting.pad_height_behind);
+  visitor.key("pad_width_behind", setting.pad_width_behind);
+  visitor.key("dilation_height", setting.dilation_height, NumberRange::at_least(1));
+  visitor.key("dilation_width", setting.dilation_width, NumberRange::at_least(1));
+  visitor.key("groups", setting.groups, NumberRange::at_least(1));
 }
 
 SOMA_INLINE void fields(FieldVisitor& visitor, MaxPoolSetting& setting) {
@@ -11971,6 +12223,15 @@ SOMA_INLINE void Var::set_frozen(bool frozen) const {
 }
 
 SOMA_INLINE bool Var::frozen() const { return state().frozen; }
+
+SOMA_INLINE void Var::set_resting_row(std::size_t row) const {
+  if (!is_leaf() || !(state().requires_gradient || state().frozen))
+    fail(error_id::not_leaf, "Var::set_resting_row", "variable", state().value.describe(),
+         "a parameter");
+  state().resting_row = row;
+}
+
+SOMA_INLINE std::size_t Var::resting_row() const { return state().resting_row; }
 
 SOMA_INLINE void Var::set_value(Tensor value) const {
   if (!is_leaf())
@@ -14192,6 +14453,51 @@ SOMA_INLINE float root_of_ratio(double numerator, std::size_t denominator) {
       std::sqrt(numerator / static_cast<double>(denominator == 0 ? 1 : denominator)));
 }
 
+// A matrix in double, column by column, with at least as many rows as columns.
+struct TallMatrix {
+  std::size_t rows, columns;
+  std::vector<double> values;
+
+  TallMatrix(std::size_t m, std::size_t n) : rows(m), columns(n), values(m * n) {}
+  double& at(std::size_t i, std::size_t j) { return values[j * rows + i]; }
+
+  // The mirror image of a column, where v . v = 2 and v begins at row `first`.
+  void reflect(const std::vector<double>& v, std::size_t first, std::size_t column) {
+    double product = 0;
+    for (std::size_t i = first; i < rows; ++i)
+      product = fused_multiply_add(v[i], at(i, column), product);
+    for (std::size_t i = first; i < rows; ++i)
+      at(i, column) = fused_multiply_add(-product, v[i], at(i, column));
+  }
+
+  // Replaces the matrix by Q of its decomposition Q R in which the diagonal of R is positive.
+  void make_orthonormal() {
+    std::vector<std::vector<double>> mirrors;
+    std::vector<double> signs;
+    for (std::size_t k = 0; k < columns; ++k) {
+      std::vector<double> v(rows, 0.0);
+      double squares = 0;
+      for (std::size_t i = k; i < rows; ++i) {
+        v[i] = at(i, k);
+        squares = fused_multiply_add(v[i], v[i], squares);
+      }
+      // The mirror image of the column is -sign |column| times the unit vector k.
+      const double sign = v[k] < 0 ? -1 : 1, length = std::sqrt(squares);
+      v[k] += sign * length;
+      const double scale = squares + std::fabs(at(k, k)) * length;  // half of v . v
+      for (std::size_t i = k; i < rows && scale != 0; ++i) v[i] /= std::sqrt(scale);
+      for (std::size_t j = k; j < columns; ++j) reflect(v, k, j);
+      signs.push_back(-sign);
+      mirrors.push_back(std::move(v));
+    }
+    // Q is the product of the mirrors, of which each column is built from a unit vector.
+    for (std::size_t j = 0; j < columns; ++j) {
+      for (std::size_t i = 0; i < rows; ++i) at(i, j) = i == j ? signs[j] : 0;
+      for (std::size_t k = columns; k-- > 0;) reflect(mirrors[k], k, j);
+    }
+  }
+};
+
 }  // namespace SOMA_NAMESPACE::nn::detail
 
 namespace SOMA_NAMESPACE::nn {
@@ -14199,6 +14505,56 @@ namespace SOMA_NAMESPACE::nn {
 SOMA_INLINE Tensor glorot_uniform(Context& context, const Shape& weight, const Draw& draw) {
   const auto [in, out] = fans(weight);
   return uniform(context, weight, detail::root_of_ratio(6, in + out), draw);
+}
+
+SOMA_INLINE Tensor glorot_normal(Context& context, const Shape& weight, const Draw& draw) {
+  const auto [in, out] = fans(weight);
+  return normal(context, weight, detail::root_of_ratio(2, in + out), draw);
+}
+
+SOMA_INLINE Tensor truncated_normal(Context& context, const Shape& shape, float standard_deviation,
+                                    const Draw& draw, float bound) {
+  check_range("truncated_normal", "bound", static_cast<double>(bound), NumberRange::at_least(0.1));
+  Tensor tensor = Tensor::empty(context, shape);
+  const std::span<float> values = tensor.mutable_span<float>();
+  fill_normal(context, values, draw);
+  // Later rounds draw for all elements, at steps that no training reaches, so that an element's
+  // number depends on its own index alone.
+  Draw again = draw;
+  const Tensor more = Tensor::empty(context, shape);
+  const std::span<float> drawn = more.mutable_span<float>();
+  const auto beyond = [&](float value) { return !(std::fabs(value) <= bound); };
+  while (std::any_of(values.begin(), values.end(), beyond)) {
+    --again.step;
+    fill_normal(context, drawn, again);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (beyond(values[i])) values[i] = drawn[i];
+  }
+  const FloatEnvironment environment;
+  for (float& value : values) value *= standard_deviation;
+  return tensor;
+}
+
+SOMA_INLINE Tensor orthogonal(Context& context, const Shape& weight, const Draw& draw, float gain) {
+  if (weight.rank() < 2)
+    fail(error_id::tensor_rank, "orthogonal", "weight", to_string(weight), "[rows, ...]");
+  const std::size_t rows = weight[0], columns = rows == 0 ? 0 : weight.elements() / rows;
+  const Tensor drawn = normal(context, weight, 1, draw);
+  const FloatEnvironment environment;
+  const bool wide = columns > rows;  // orthonormal rows: the transposed matrix has such columns
+  detail::TallMatrix matrix(wide ? columns : rows, wide ? rows : columns);
+  for (std::size_t i = 0; i < matrix.rows; ++i)
+    for (std::size_t j = 0; j < matrix.columns; ++j)
+      matrix.at(i, j) =
+          static_cast<double>(drawn.data<float>()[wide ? j * columns + i : i * columns + j]);
+  matrix.make_orthonormal();
+  Tensor result = Tensor::empty(context, weight);
+  float* to = result.mutable_data<float>();
+  for (std::size_t i = 0; i < matrix.rows; ++i)
+    for (std::size_t j = 0; j < matrix.columns; ++j)
+      to[wide ? j * columns + i : i * columns + j] =
+          static_cast<float>(static_cast<double>(gain) * matrix.at(i, j));
+  return result;
 }
 
 SOMA_INLINE Tensor he_normal(Context& context, const Shape& weight, const Draw& draw) {
@@ -14475,18 +14831,42 @@ SOMA_INLINE void Linear::collect(Collector& collector) const {
   collector.add("bias", bias, ParameterRole::bias);
 }
 
+SOMA_INLINE void fields(FieldVisitor& visitor, EmbeddingOptions& options) {
+  visitor.option("standard_deviation", options.standard_deviation, NumberRange::at_least(0));
+}
+
 SOMA_INLINE Embedding::Embedding(const Scope& scope, std::size_t rows, std::size_t width,
                                  float standard_deviation)
-    : weight(initial_parameter(scope, Shape{rows, width},
-                               {Initial::normal(standard_deviation, scope.draw("weight"))})),
-      path(scope) {
-  check_range("Embedding", "standard_deviation", static_cast<double>(standard_deviation),
-              NumberRange::at_least(0));
+    : Embedding(scope, rows, width, EmbeddingOptions{.standard_deviation = standard_deviation}) {}
+
+SOMA_INLINE Embedding::Embedding(const Scope& scope, std::size_t rows, std::size_t width,
+                                 const EmbeddingOptions& options)
+    : path(scope) {
+  check_ranges("Embedding", options);
+  const auto random = [&](std::size_t count) {
+    return Initial::normal(options.standard_deviation, scope.draw("weight"), count);
+  };
+  const Shape shape{rows, width};
+  if (!options.padding) {
+    weight = initial_parameter(scope, shape, {random(to_end)});
+    return;
+  }
+  const std::size_t row = *options.padding;
+  if (row >= rows)
+    fail(error_id::operator_value, "Embedding", "padding", std::to_string(row),
+         "a row, below " + std::to_string(rows));
+  Initial zeros = Initial::full(0), behind = random(rows - row - 1);
+  zeros.rows = 1;
+  behind.draw = scope.draw("weight behind the padding");
+  weight = initial_parameter(scope, shape, {random(row), zeros, behind});
+  weight.set_resting_row(row);
 }
 
 SOMA_INLINE Var Embedding::operator()(Tape& tape, const Var& ids) const {
   const auto within = tape.within(path.view());
-  return embedding(tape, weight, ids);
+  const std::size_t row = weight.resting_row();
+  return embedding(tape, weight, ids,
+                   {.padding = row == to_end ? -1 : static_cast<std::int64_t>(row)});
 }
 
 SOMA_INLINE void Embedding::collect(Collector& collector) const {
@@ -14524,6 +14904,26 @@ SOMA_INLINE DropoutSetting Dropout::setting(const Tape& tape) const {
   return dropout_setting(tape, probability, stream);
 }
 
+SOMA_INLINE Shape detail::convolution_weight(std::string_view layer, std::size_t in,
+                                             std::size_t out, std::size_t height, std::size_t width,
+                                             const ConvolutionSetting& setting) {
+  if (in % setting.groups != 0 || out % setting.groups != 0)
+    fail(error_id::operator_value, layer, "groups", std::to_string(setting.groups),
+         "a divisor of " + std::to_string(in) + " and " + std::to_string(out) + " channels");
+  return Shape{out, in / setting.groups, height, width};
+}
+
+SOMA_INLINE void detail::describe_reach(Record& record, const ConvolutionSetting& setting) {
+  const auto set = [&](const char* name, std::uint32_t value, std::uint32_t usual) {
+    if (value != usual) record.set(name, std::uint64_t{value});
+  };
+  set("pad_height_behind", setting.pad_height_behind, as_before);
+  set("pad_width_behind", setting.pad_width_behind, as_before);
+  set("dilation_height", setting.dilation_height, 1);
+  set("dilation_width", setting.dilation_width, 1);
+  set("groups", setting.groups, 1);
+}
+
 SOMA_INLINE void fields(FieldVisitor& visitor, Conv2dOptions& options) {
   visitor.option("setting", options.setting);
 }
@@ -14532,12 +14932,14 @@ SOMA_INLINE Conv2d::Conv2d(const Scope& scope, std::size_t in, std::size_t out, 
                            const Conv2dOptions& options)
     : setting(options.setting), site(scope, options.edge) {
   check_ranges("Conv2d", options);
-  const Shape shape{out, in, kernel, kernel};
+  const Shape shape = detail::convolution_weight("Conv2d", in, out, kernel, kernel, setting);
   const float bound = detail::root_of_ratio(1, fans(shape).in);  // lecun_uniform
   weight = initial_parameter(scope, shape, {Initial::uniform(bound, scope.draw("weight"))});
   if (options.bias)
     bias = initial_parameter(scope, Shape{out}, {Initial::uniform(bound, scope.draw("bias"))});
 }
+
+SOMA_INLINE void Conv2d::describe(Record& record) const { detail::describe_reach(record, setting); }
 
 SOMA_INLINE Var Conv2d::operator()(Tape& tape, const Var& x) const {
   const auto within = tape.within(site.path());
@@ -15742,6 +16144,20 @@ SOMA_INLINE Tensor Slot::rows_of(const Tensor& tensor) const {
   return (tensor.rank() == 0 ? tensor.reshape(Shape{1}) : tensor).slice(0, first_row, last_row);
 }
 
+SOMA_INLINE RestingRow::RestingRow(Context& context, const Slot& slot) {
+  const std::size_t row = slot.parameter.var.resting_row();
+  if (row == to_end) return;
+  const std::size_t first = slot.parameter.first_row + slot.first_row;
+  const Tensor rows = slot.rows_of(slot.parameter.value());
+  if (rows.rank() == 0 || row < first || row - first >= rows.size(0)) return;
+  row_ = rows.slice(0, row - first, row - first + 1);
+  kept_ = clone(context, row_);
+}
+
+SOMA_INLINE RestingRow::~RestingRow() {
+  if (row_.defined()) copy(kept_, row_);
+}
+
 SOMA_INLINE void check_new(const std::vector<Slot>& before, const Parameter& parameter) {
   for (const Slot& slot : before) {
     const Parameter& other = slot.parameter;
@@ -16008,6 +16424,7 @@ SOMA_INLINE void AdamW::step(const Step& step) {
   for (detail::Slot& slot : slots_) {
     const Gradient gradient = slot.parameter.gradient();
     if (!gradient.defined()) continue;
+    const detail::RestingRow resting(context_, slot);
     const Tensor weight = slot.rows_of(slot.parameter.value());
     detail::ensure_state(context_, slot.first, slot, options_.storage.state);
     detail::ensure_state(context_, slot.second, slot, options_.storage.state);
@@ -16072,6 +16489,7 @@ SOMA_INLINE void Lamb::step(const Step& step) {
   for (detail::Slot& slot : slots_) {
     const Gradient gradient = slot.parameter.gradient();
     if (!gradient.defined()) continue;
+    const detail::RestingRow resting(context_, slot);
     detail::ensure_state(context_, slot.first, slot, options_.storage.state);
     detail::ensure_state(context_, slot.second, slot, options_.storage.state);
     const double correction1 = 1 - portable_power(options_.beta1, slot.steps + 1);
@@ -16157,7 +16575,22 @@ SOMA_INLINE void fields(FieldVisitor& visitor, Schedule& schedule) {
   visitor.option("factor", schedule.factor, {.least = 0, .most = 1, .open_least = true});
   visitor.option("patience", schedule.patience, NumberRange::at_least(1));
   visitor.option("threshold", schedule.threshold, NumberRange::from_to_below(0, 1));
+  visitor.option("start_ratio", schedule.start_ratio, NumberRange::within(0, 1));
+  visitor.option("growth", schedule.growth, NumberRange::at_least(1));
 }
+
+}  // namespace SOMA_NAMESPACE::optim
+
+namespace SOMA_NAMESPACE::optim::detail {
+
+// From 1 down to 0 along half a cosine.
+SOMA_INLINE double cosine_share(double progress) {
+  return (1 + portable_cosine(progress * 3.14159265358979323846)) / 2;
+}
+
+}  // namespace SOMA_NAMESPACE::optim::detail
+
+namespace SOMA_NAMESPACE::optim {
 
 SOMA_INLINE void Schedule::check() const {
   if (depends_on_steps() && steps <= warmup)
@@ -16169,18 +16602,44 @@ SOMA_INLINE void Schedule::check() const {
 SOMA_INLINE void Schedule::check_settings() const {
   if (!rate) fail(error_id::operator_value, "Schedule", "rate", "none", "the learning rate");
   check_ranges("Schedule", *this);
+  for (std::size_t i = 1; i < milestones.size(); ++i)
+    if (milestones[i] <= milestones[i - 1])
+      fail(error_id::operator_value, "Schedule", "milestones",
+           std::to_string(milestones[i]) + " behind " + std::to_string(milestones[i - 1]),
+           "ascending steps");
+  if (decay == Decay::own && (!function || name.empty()))
+    fail(error_id::operator_value, "Schedule", "function",
+         function ? "a function without a name" : "none", "one with a name (Schedule::of)");
+}
+
+SOMA_INLINE Schedule Schedule::of(RateFunction own, std::string called) {
+  Schedule result{.decay = Decay::own, .function = std::move(own), .name = std::move(called)};
+  if (!result.function || result.name.empty())
+    fail(error_id::operator_value, "Schedule::of", "name",
+         result.function ? "an empty one" : "of no function",
+         "a function, and a name for a run's identity");
+  return result;
 }
 
 SOMA_INLINE double Schedule::operator()(std::uint64_t step, std::uint64_t reductions) const {
   check();
+  if (decay == Decay::one_cycle) return one_cycle(step);
   if (step < warmup) return *rate * (static_cast<double>(step + 1) / static_cast<double>(warmup));
   const std::uint64_t since = step - warmup;
+  if (decay == Decay::plateau) {
+    const double share = portable_power(factor, reductions);
+    return rounded(*rate * (share > final_ratio ? share : final_ratio));
+  }
+  if (!depends_on_steps()) return fallen(since);
+  const std::uint64_t at = step < steps ? step : steps;
+  const double progress = static_cast<double>(at - warmup) / static_cast<double>(steps - warmup);
+  const double share = decay == Decay::linear ? 1 - progress : detail::cosine_share(progress);
+  return rounded(*rate * fused_multiply_add(1 - final_ratio, share, final_ratio));
+}
+
+// The decays that depend on the number of steps since the warm-up alone.
+SOMA_INLINE double Schedule::fallen(std::uint64_t since) const {
   switch (decay) {
-    case Decay::constant:
-      return *rate;
-    case Decay::linear:
-    case Decay::cosine:
-      break;
     case Decay::step:
       return rounded(*rate * portable_power(factor, since / every));
     case Decay::exponential:
@@ -16188,16 +16647,45 @@ SOMA_INLINE double Schedule::operator()(std::uint64_t step, std::uint64_t reduct
       return rounded(*rate * rounded(portable_power(factor, since / every) *
                                      portable_pow(factor, static_cast<double>(since % every) /
                                                               static_cast<double>(every))));
-    case Decay::plateau: {
-      const double share = portable_power(factor, reductions);
-      return rounded(*rate * (share > final_ratio ? share : final_ratio));
+    case Decay::milestones: {
+      std::uint64_t reached = 0;
+      while (reached < milestones.size() && milestones[reached] <= since) ++reached;
+      return rounded(*rate * portable_power(factor, reached));
     }
+    case Decay::warm_restarts: {
+      std::uint64_t period = every;
+      while (since >= period) {
+        since -= period;
+        // A period that is longer than any training need not grow.
+        if (period <= std::numeric_limits<std::uint64_t>::max() / growth) period *= growth;
+        if (growth == 1) since %= period;
+      }
+      const double share =
+          detail::cosine_share(static_cast<double>(since) / static_cast<double>(period));
+      return rounded(*rate * fused_multiply_add(1 - final_ratio, share, final_ratio));
+    }
+    case Decay::own: {
+      const double share = function(since);
+      if (!(share >= 0) || std::isinf(share))
+        fail(error_id::operator_value, "Schedule", soma::quoted(name),
+             to_text(share) + " at step " + std::to_string(since), "a finite number, at least 0");
+      return rounded(*rate * share);
+    }
+    default:
+      return *rate;
   }
-  const std::uint64_t at = step < steps ? step : steps;
-  const double progress = static_cast<double>(at - warmup) / static_cast<double>(steps - warmup);
-  const double share = decay == Decay::linear
-                           ? 1 - progress
-                           : (1 + portable_cosine(progress * 3.14159265358979323846)) / 2;
+}
+
+SOMA_INLINE double Schedule::one_cycle(std::uint64_t step) const {
+  // Step warmup - 1 has the rate, and the last step the end.
+  if (step + 1 < warmup) {
+    const double share =
+        detail::cosine_share(static_cast<double>(step) / static_cast<double>(warmup - 1));
+    return rounded(*rate * fused_multiply_add(start_ratio - 1, share, 1.0));
+  }
+  const std::uint64_t at = step < steps ? step : steps - 1;
+  const double share = detail::cosine_share(static_cast<double>(at + 1 - warmup) /
+                                            static_cast<double>(steps - warmup));
   return rounded(*rate * fused_multiply_add(1 - final_ratio, share, final_ratio));
 }
 
@@ -16244,6 +16732,7 @@ SOMA_INLINE void Sgd::step(const Step& step) {
   for (detail::Slot& slot : slots_) {
     const Gradient gradient = slot.parameter.gradient();
     if (!gradient.defined()) continue;
+    const detail::RestingRow resting(context_, slot);
     const Tensor weight = slot.rows_of(slot.parameter.value());
     if (options_.momentum != 0)
       detail::ensure_state(context_, slot.first, slot, options_.storage.state);
@@ -30105,13 +30594,243 @@ HWY_AFTER_NAMESPACE();
 #endif
 // ---- soma/kernels/image/image-inl.hpp
 // The image entries of the kernel table: image to columns and back, max pooling. They move and
-// compare numbers; the one sum, fold's, is of plain floats.
+// compare numbers; the one sum, fold's, is of plain floats. Depthwise convolution has a file of its
+// own.
 
 #if defined(SOMA_KERNELS_IMAGE_IMAGE_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_IMAGE_IMAGE_INL_HPP
 #undef SOMA_KERNELS_IMAGE_IMAGE_INL_HPP
 #else
 #define SOMA_KERNELS_IMAGE_IMAGE_INL_HPP
+#endif
+
+// ---- soma/kernels/image/depthwise-inl.hpp
+// Depthwise convolution of one channel, directly. In the layout of DepthwisePlanes a whole plane of
+// results is one run of multiply-adds with one pixel for each position of the kernel, whatever
+// stride, dilation and padding are: no edges, no gathers, and full vectors for small images too.
+
+#if defined(SOMA_KERNELS_IMAGE_DEPTHWISE_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_IMAGE_DEPTHWISE_INL_HPP
+#undef SOMA_KERNELS_IMAGE_DEPTHWISE_INL_HPP
+#else
+#define SOMA_KERNELS_IMAGE_DEPTHWISE_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace SOMA_NAMESPACE {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// The workspace: tables of the kernel's positions, the planes of the image and of its gradient, and
+// a result or a gradient in their layout.
+struct DepthwiseSpace {
+  DepthwisePlanes planes;
+  // For each position: its plane, where it begins there, and where among all planes; and the
+  // positions of one plane.
+  std::size_t *phases, *within, *offsets, *chosen;
+  float *image, *dimage, *result;
+
+  DepthwiseSpace(const Window& w, std::byte* memory) : planes(w) {
+    const std::size_t size = planes.row_phases * planes.column_phases * planes.plane;
+    const std::size_t positions = planes.positions;
+    phases = reinterpret_cast<std::size_t*>(memory);
+    within = phases + positions;
+    offsets = within + positions;
+    chosen = offsets + positions;
+    image = reinterpret_cast<float*>(phases + (4 * positions + 15) / 16 * 16);
+    dimage = image + size;
+    result = dimage + size + planes.front;
+    for (std::size_t b = 0; b < w.kernel_width; ++b) {
+      phases[b] = b * w.dilation_width % w.stride_width;
+      within[b] = b * w.dilation_width / w.stride_width;
+    }
+    // The first row last: the other rows read it. Divisions cost as much as a small image.
+    for (std::size_t a = w.kernel_height; a-- != 0;) {
+      const std::size_t down = a * w.dilation_height;
+      const std::size_t phase = down % w.stride_height * planes.column_phases;
+      const std::size_t first = down / w.stride_height * planes.columns;
+      for (std::size_t b = 0; b < w.kernel_width; ++b) {
+        const std::size_t k = a * w.kernel_width + b;
+        phases[k] = phase + phases[b];
+        within[k] = first + within[b];
+        offsets[k] = phases[k] * planes.plane + within[k];
+      }
+    }
+  }
+};
+
+// Calls row(pixels of the image, place in the planes, number) for each row of each plane that has
+// pixels of the image; these are a stride apart.
+template <class Row>
+HWY_INLINE void for_plane_rows(const Window& w, const DepthwisePlanes& planes, const Row& row) {
+  for (std::size_t f = 0; f < planes.column_phases; ++f) {
+    const std::size_t skipped = w.pad_width > f ? w.pad_width - f : 0;
+    const std::size_t end = w.pad_width + w.width > f ? w.pad_width + w.width - f : 0;
+    const std::size_t first = (skipped + w.stride_width - 1) / w.stride_width;
+    const std::size_t last =
+        (std::min)((end + w.stride_width - 1) / w.stride_width, planes.columns);
+    if (first >= last) continue;
+    for (std::size_t p = 0; p < planes.row_phases; ++p)
+      for (std::size_t i = 0; i < planes.rows; ++i) {
+        const std::size_t padded = i * w.stride_height + p;
+        if (padded < w.pad_height || padded >= w.pad_height + w.height) continue;
+        row((padded - w.pad_height) * w.width + first * w.stride_width + f - w.pad_width,
+            (p * planes.column_phases + f) * planes.plane + i * planes.columns + first,
+            last - first);
+      }
+  }
+}
+
+// Rows of small images are a few pixels: a call of memcpy would cost more than the copy.
+HWY_INLINE void copy_row(const float* from, std::size_t count, float* to) {
+  const hn::CappedTag<float, 4> d;
+  std::size_t i = 0;
+  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d))
+    hn::StoreU(hn::LoadU(d, from + i), d, to + i);
+  for (; i < count; ++i) to[i] = from[i];
+}
+
+static inline void lay_out(const Window& w, const DepthwisePlanes& planes, const float* image,
+                           float* to) {
+  std::fill_n(to, planes.row_phases * planes.column_phases * planes.plane, 0.0f);
+  for_plane_rows(w, planes, [&](std::size_t pixel, std::size_t place, std::size_t count) {
+    if (w.stride_width == 1)
+      copy_row(image + pixel, count, to + place);
+    else
+      for (std::size_t j = 0; j < count; ++j) to[place + j] = image[pixel + j * w.stride_width];
+  });
+}
+
+// The gradient dy in the layout of a plane, with zeros in all gaps, before it and behind it.
+static inline void lay_out_gradient(const Window& w, const DepthwisePlanes& planes, const float* dy,
+                                    float* to) {
+  std::fill_n(to - planes.front, planes.front + planes.plane, 0.0f);
+  for (std::size_t i = 0; i < w.out_height; ++i)
+    copy_row(dy + i * w.out_width, w.out_width, to + i * planes.columns);
+}
+
+// One vector, or eight, of add_positions().
+template <std::size_t kVectors, bool kBackward>
+HWY_INLINE void add_positions_at(const float* from, const std::size_t* offsets,
+                                 const std::size_t* chosen, std::size_t count, const float* weights,
+                                 const float* start, float first, float* to) {
+  const Floats d;
+  FloatVector sums[kVectors];
+  for (std::size_t v = 0; v < kVectors; ++v)
+    sums[v] = start != nullptr ? hn::LoadU(d, start + v * float_lanes) : hn::Set(d, first);
+  for (std::size_t k = 0; k < count; ++k) {
+    const std::size_t position = kBackward ? chosen[k] : k;
+    const float* x = kBackward ? from - offsets[position] : from + offsets[position];
+    const auto weight = hn::Set(d, weights[position]);
+    for (std::size_t v = 0; v < kVectors; ++v)
+      sums[v] = fused(d, weight, hn::LoadU(d, x + v * float_lanes), sums[v]);
+  }
+  for (std::size_t v = 0; v < kVectors; ++v) hn::StoreU(sums[v], d, to + v * float_lanes);
+}
+
+// to[i] = first (or what is there, `adds`) + sum over k of weights[k] from[i + offsets[k]], or, for
+// the gradient, over positions k = chosen[...] of weights[k] from[i - offsets[k]]; whole vectors.
+template <bool kBackward>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_positions(
+    const float* from, const std::size_t* offsets, const std::size_t* chosen, std::size_t count,
+    const float* weights, bool adds, float first, float* to, std::size_t size) {
+  constexpr std::size_t vectors = 8;
+  std::size_t i = 0;
+  for (; i + vectors * float_lanes <= size; i += vectors * float_lanes)
+    add_positions_at<vectors, kBackward>(from + i, offsets, chosen, count, weights,
+                                         adds ? to + i : nullptr, first, to + i);
+  for (; i < size; i += float_lanes)
+    add_positions_at<1, kBackward>(from + i, offsets, chosen, count, weights,
+                                   adds ? to + i : nullptr, first, to + i);
+}
+
+static inline std::size_t result_length(const Window& w, const DepthwisePlanes& planes) {
+  return (w.out_height - 1) * planes.columns + w.out_width;
+}
+
+static inline void depthwise(const DepthwiseArgs& args) noexcept {
+  const Window& w = args.window;
+  const DepthwiseSpace space(w, args.workspace);
+  const DepthwisePlanes& planes = space.planes;
+  lay_out(w, planes, args.image, space.image);
+  float* y = args.y;
+  for (std::size_t o = 0; o < args.outputs; ++o) {
+    add_positions<false>(
+        space.image, space.offsets, nullptr, planes.positions, args.weight + o * planes.positions,
+        false, args.bias != nullptr ? args.bias[o] : 0.0f, space.result, result_length(w, planes));
+    for (std::size_t i = 0; i < w.out_height; ++i, y += w.out_width)
+      copy_row(space.result + i * planes.columns, w.out_width, y);
+  }
+}
+
+// The sums of products of a gradient with the planes at kCount positions of the kernel.
+template <std::size_t kCount>
+HWY_INLINE void add_position_gradients(const DepthwiseSpace& space, std::size_t length,
+                                       const std::size_t* offsets, float* dweight) {
+  const auto sums = sums_of_row<kCount, row_run>(
+      length, [&](std::size_t first, std::size_t count, LaneSums<kCount>& lanes) {
+        std::array<const float*, kCount + 1> in{space.result + first};
+        for (std::size_t k = 0; k < kCount; ++k) in[k + 1] = space.image + offsets[k] + first;
+        accumulate<kCount, kCount + 1>(in, count, lanes,
+                                       [](FloatVector* sum, FloatVector dy, auto... pixels) {
+                                         const Floats d;
+                                         std::size_t k = 0;
+                                         ((sum[k] = fused(d, dy, pixels, sum[k]), ++k), ...);
+                                       });
+      });
+  for (std::size_t k = 0; k < kCount; ++k) dweight[k] += sums[k];
+}
+
+static inline void add_weight_gradients(const DepthwiseSpace& space, std::size_t length,
+                                        float* dweight) {
+  constexpr std::size_t together = 3;  // accumulators of AVX2's sixteen registers
+  std::size_t k = 0;
+  for (; k + together <= space.planes.positions; k += together)
+    add_position_gradients<together>(space, length, space.offsets + k, dweight + k);
+  for (; k < space.planes.positions; ++k)
+    add_position_gradients<1>(space, length, space.offsets + k, dweight + k);
+}
+
+// Adds what a result's gradient sends to the planes. `begun`: not the first result.
+static inline void add_image_gradients(const DepthwiseSpace& space, const float* weight,
+                                       bool begun) {
+  const DepthwisePlanes& planes = space.planes;
+  for (std::size_t phase = 0; phase < planes.row_phases * planes.column_phases; ++phase) {
+    std::size_t count = 0;
+    for (std::size_t k = 0; k < planes.positions; ++k)
+      if (space.phases[k] == phase) space.chosen[count++] = k;
+    add_positions<true>(space.result, space.within, space.chosen, count, weight, begun, 0.0f,
+                        space.dimage + phase * planes.plane, planes.rows * planes.columns);
+  }
+}
+
+static inline void depthwise_backward(const DepthwiseArgs& args) noexcept {
+  const Window& w = args.window;
+  const DepthwiseSpace space(w, args.workspace);
+  const DepthwisePlanes& planes = space.planes;
+  if (args.dweight != nullptr) lay_out(w, planes, args.image, space.image);
+  for (std::size_t o = 0; o < args.outputs; ++o) {
+    lay_out_gradient(w, planes, args.dy + o * w.out_height * w.out_width, space.result);
+    if (args.dweight != nullptr)
+      add_weight_gradients(space, result_length(w, planes), args.dweight + o * planes.positions);
+    if (args.dimage != nullptr)
+      add_image_gradients(space, args.weight + o * planes.positions, o != 0);
+  }
+  if (args.dimage == nullptr) return;
+  std::fill_n(args.dimage, w.height * w.width, 0.0f);
+  for_plane_rows(w, planes, [&](std::size_t pixel, std::size_t place, std::size_t count) {
+    if (w.stride_width == 1) return copy_row(space.dimage + place, count, args.dimage + pixel);
+    for (std::size_t j = 0; j < count; ++j)
+      args.dimage[pixel + j * w.stride_width] = space.dimage[place + j];
+  });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace SOMA_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
 #endif
 
 #include <hwy/highway.h>
@@ -30127,19 +30846,25 @@ struct WindowSpan {
 };
 
 static inline WindowSpan window_span(std::size_t position, std::size_t stride, std::size_t kernel,
-                                     std::size_t pad, std::size_t extent) {
+                                     std::size_t pad, std::size_t extent, std::size_t dilation) {
   const std::size_t start = position * stride;  // with padding counted
-  const std::size_t left = start < pad + extent ? pad + extent - start : 0;
-  const std::size_t begin = start < pad ? pad - start : 0, end = (std::min)(left, kernel);
+  std::size_t left = start < pad + extent ? pad + extent - start : 0;
+  std::size_t begin = start < pad ? pad - start : 0;
+  if (dilation != 1) {
+    left = (left + dilation - 1) / dilation;
+    begin = (begin + dilation - 1) / dilation;
+  }
+  const std::size_t end = (std::min)(left, kernel);
   if (begin >= end) return {0, 0, 0};
-  return {begin, end, start + begin - pad};
+  return {begin, end, start + begin * dilation - pad};
 }
 
 static inline WindowSpan rows_of(const Window& w, std::size_t i) {
-  return window_span(i, w.stride_height, w.kernel_height, w.pad_height, w.height);
+  return window_span(i, w.stride_height, w.kernel_height, w.pad_height, w.height,
+                     w.dilation_height);
 }
 static inline WindowSpan columns_of(const Window& w, std::size_t j) {
-  return window_span(j, w.stride_width, w.kernel_width, w.pad_width, w.width);
+  return window_span(j, w.stride_width, w.kernel_width, w.pad_width, w.width, w.dilation_width);
 }
 
 // Kernels are a few pixels wide: a call of memcpy would cost more than the copy.
@@ -30162,8 +30887,11 @@ static inline void unfold_window(const Window& w, const float* image, const Wind
     const float* from = image + (channel * w.height + rows.pixel) * w.width + columns.pixel;
     float* to = out + channel * area + rows.begin * w.kernel_width + columns.begin;
     for (std::size_t k = rows.begin; k < rows.end; ++k) {
-      copy_pixels(from, width, to);
-      from += w.width;
+      if (w.dilation_width == 1)
+        copy_pixels(from, width, to);
+      else
+        for (std::size_t x = 0; x < width; ++x) to[x] = from[x * w.dilation_width];
+      from += w.dilation_height * w.width;
       to += w.kernel_width;
     }
   }
@@ -30189,9 +30917,9 @@ static inline void fold_window(const Window& w, const float* in, const WindowSpa
     const float* from = in + channel * area + rows.begin * w.kernel_width + columns.begin;
     float* to = image + (channel * w.height + rows.pixel) * w.width + columns.pixel;
     for (std::size_t k = rows.begin; k < rows.end; ++k) {
-      for (std::size_t x = 0; x < width; ++x) to[x] += from[x];
+      for (std::size_t x = 0; x < width; ++x) to[x * w.dilation_width] += from[x];
       from += w.kernel_width;
-      to += w.width;
+      to += w.dilation_height * w.width;
     }
   }
 }
@@ -30259,6 +30987,8 @@ static inline void max_pool_backward(const MaxPoolArgs& args) noexcept {
     .fold = fold,
     .max_pool = max_pool,
     .max_pool_backward = max_pool_backward,
+    .depthwise = depthwise,
+    .depthwise_backward = depthwise_backward,
 };
 
 }  // namespace HWY_NAMESPACE
@@ -31541,7 +32271,7 @@ HWY_AFTER_NAMESPACE();
 
 #endif
 // ---- soma/kernels/optimizer/rms-inl.hpp
-// Steps that divide by the root of a mean of squares: RMSprop, and Adagrad of their sum.
+// Steps that divide by the root of a mean of squares: RMSprop, Adagrad of their sum, Adadelta.
 
 #if defined(SOMA_KERNELS_OPTIMIZER_RMS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_OPTIMIZER_RMS_INL_HPP
@@ -31589,6 +32319,34 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void rms_chunk(const RmsArgs& args, const f
   }
 }
 
+// ---- Adadelta:  g and v as above; s = (sqrt(u + epsilon) / sqrt(v + epsilon)) * g
+//                 u = fma(keep, u, add * s * s), w = fma(-rate, s, w)
+// v and u are 0 below smallest_second_moment where g is 0.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void adadelta_chunk(const RmsArgs& args, const float* gradient,
+                                                         const StepRun& weight,
+                                                         const StepRun& squares,
+                                                         const StepRun& steps, std::size_t count) {
+  const StepLanes d;
+  const auto factor = hn::Set(d, args.gradient.factor), decay = hn::Set(d, args.weight_decay);
+  const auto keep = hn::Set(d, args.keep), add = hn::Set(d, args.add);
+  const auto epsilon = hn::Set(d, args.epsilon), rate = hn::Set(d, -args.rate);
+  const auto zero = hn::Zero(d);
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    const auto w = load_bytes(d, weight.values + i), u = load_bytes(d, steps.values + i);
+    const auto g = fused(d, decay, w, hn::Mul(load_bytes(d, gradient + i), factor));
+    const auto still = hn::Eq(g, zero);
+    const auto v = fused(d, keep, load_bytes(d, squares.values + i), hn::Mul(hn::Mul(add, g), g));
+    const auto step =
+        hn::Mul(hn::Div(hn::Sqrt(hn::Add(u, epsilon)), hn::Sqrt(hn::Add(v, epsilon))), g);
+    const auto next = fused(d, keep, u, hn::Mul(hn::Mul(add, step), step));
+    store_bytes(d, hn::IfThenElse(still, zero_below(d, smallest_second_moment, v), v),
+                squares.next + i);
+    store_bytes(d, hn::IfThenElse(still, zero_below(d, smallest_second_moment, next), next),
+                steps.next + i);
+    store_bytes(d, fused(d, rate, step, w), weight.next + i);
+  }
+}
+
 static inline void rms(const RmsArgs& args) noexcept {
   const bool has_momentum = args.momentum_state.data != nullptr;
   GradientSource gradient;
@@ -31604,7 +32362,10 @@ static inline void rms(const RmsArgs& args) noexcept {
     load_chunk(weight, first, count, scratch);
     load_chunk(squares, first, count, scratch);
     if (has_momentum) load_chunk(momentum, first, count, scratch);
-    rms_chunk(args, g, weight, squares, has_momentum ? &momentum : nullptr, whole_groups(count));
+    if (args.step_squares)
+      adadelta_chunk(args, g, weight, squares, momentum, whole_groups(count));
+    else
+      rms_chunk(args, g, weight, squares, has_momentum ? &momentum : nullptr, whole_groups(count));
     store_chunk(weight, first, count, scratch);
     store_chunk(squares, first, count, scratch);
     if (has_momentum) store_chunk(momentum, first, count, scratch);
@@ -32824,6 +33585,217 @@ HWY_AFTER_NAMESPACE();
 #define SOMA_KERNELS_SEQUENCE_SEQUENCE_INL_HPP
 #endif
 
+// ---- soma/kernels/sequence/ctc-inl.hpp
+// Connectionist temporal classification. The states of a row are the blanks before, between and
+// behind the labels, and the labels; they are kept in two runs, so that each step reads its
+// neighbours as vectors:
+//
+//   blank i at row t:  x[blank]   + log(exp(blank i) + exp(label i - 1))   of row t - 1
+//   label i at row t:  x[label i] + log(exp(label i) + exp(blank i) + exp(label i - 1)), the last
+//                      one only if labels i - 1 and i differ
+//
+// The way back is the same with its direction reversed.
+
+#if defined(SOMA_KERNELS_SEQUENCE_CTC_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_SEQUENCE_CTC_INL_HPP
+#undef SOMA_KERNELS_SEQUENCE_CTC_INL_HPP
+#else
+#define SOMA_KERNELS_SEQUENCE_CTC_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace SOMA_NAMESPACE {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+inline constexpr float ctc_never = -std::numeric_limits<float>::infinity();
+
+// Two runs of states; `run` floats each, of which 16 before the first state and the rest behind the
+// last are -infinity.
+struct CtcStates {
+  float *blanks, *labels;
+  CtcStates(float* memory, std::size_t run) : blanks(memory + 16), labels(memory + run + 16) {}
+};
+
+struct CtcRuns {
+  std::size_t run, width;  // width: whole vectors of states
+  float *alpha, *beta;
+  float *emitted, *skips, *occupied_blanks, *occupied_labels;
+
+  explicit CtcRuns(const CtcArgs& args) : run(ctc_run(args.count)), width(run - 32) {
+    const std::size_t rows = args.gradient != nullptr ? args.rows + 2 : 2;
+    alpha = args.workspace;
+    beta = alpha + 2 * rows * run;
+    emitted = beta + 4 * run + 16;
+    skips = emitted + run;
+    occupied_blanks = skips + run;
+    occupied_labels = occupied_blanks + run;
+    std::fill(args.workspace, occupied_labels - 16 + run, ctc_never);
+    for (std::size_t i = 1; i < args.count; ++i)
+      if (args.labels[i] != args.labels[i - 1]) skips[i] = 0;
+  }
+  CtcStates forward(std::size_t row) const { return {alpha + 2 * row * run, run}; }
+  CtcStates backward(std::size_t row) const { return {beta + 2 * (row % 2) * run, run}; }
+};
+
+// log(exp(a) + exp(b) + ...); -infinity where all are.
+template <class... More>
+HWY_INLINE FloatVector log_of_sum(FloatVector a, More... more) {
+  const Floats d;
+  FloatVector largest = a;
+  ((largest = hn::Max(largest, more)), ...);
+  const FloatVector never = hn::Set(d, ctc_never);
+  largest = hn::IfThenZeroElse(hn::Eq(largest, never), largest);
+  FloatVector sum = exp_lanes(d, hn::Sub(a, largest));
+  ((sum = hn::Add(sum, exp_lanes(d, hn::Sub(more, largest)))), ...);
+  return hn::Add(largest, log_lanes(d, sum));
+}
+
+// The largest state, or 0 where there is none.
+HWY_NOINLINE HWY_MAYBE_UNUSED static float largest_state(const float* a, const float* b,
+                                                         std::size_t width) {
+  const Floats d;
+  FloatVector most = hn::Set(d, ctc_never);
+  for (std::size_t i = 0; i < width; i += float_lanes)
+    most = hn::Max(most, hn::Max(hn::LoadU(d, a + i), hn::LoadU(d, b + i)));
+  alignas(64) float lanes[float_lanes];
+  hn::Store(most, d, lanes);
+  float largest = lanes[0];
+  for (const float lane : lanes) largest = (std::max)(largest, lane);
+  return largest == ctc_never ? 0 : largest;
+}
+
+// The log probabilities of the labels at a row, less `shift`.
+static inline void emit_labels(const CtcArgs& args, std::size_t row, float shift, float* to) {
+  const float* x = args.x + row * args.classes;
+  for (std::size_t i = 0; i < args.count; ++i)
+    to[i] = x[static_cast<std::size_t>(args.labels[i])] - shift;
+}
+
+// The states of a row from those before it.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void step_forward(const CtcRuns& runs, const CtcStates& from,
+                                                       float blank, const CtcStates& to) {
+  const Floats d;
+  for (std::size_t i = 0; i < runs.width; i += float_lanes) {
+    const FloatVector blanks = hn::LoadU(d, from.blanks + i),
+                      labels = hn::LoadU(d, from.labels + i),
+                      earlier = hn::LoadU(d, from.labels + i - 1);
+    hn::StoreU(hn::Add(log_of_sum(blanks, earlier), hn::Set(d, blank)), d, to.blanks + i);
+    const FloatVector skipped = hn::Add(earlier, hn::LoadU(d, runs.skips + i));
+    hn::StoreU(hn::Add(log_of_sum(labels, blanks, skipped), hn::LoadU(d, runs.emitted + i)), d,
+               to.labels + i);
+  }
+}
+
+// What follows the states of a row: `from` has the states behind it with their own rows.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void step_backward(const CtcRuns& runs, const CtcStates& from,
+                                                        const CtcStates& to) {
+  const Floats d;
+  for (std::size_t i = 0; i < runs.width; i += float_lanes) {
+    const FloatVector blanks = hn::LoadU(d, from.blanks + i),
+                      labels = hn::LoadU(d, from.labels + i),
+                      next_blanks = hn::LoadU(d, from.blanks + i + 1),
+                      next_labels = hn::LoadU(d, from.labels + i + 1);
+    hn::StoreU(log_of_sum(blanks, labels), d, to.blanks + i);
+    const FloatVector skipped = hn::Add(next_labels, hn::LoadU(d, runs.skips + i + 1));
+    hn::StoreU(log_of_sum(labels, next_blanks, skipped), d, to.labels + i);
+  }
+}
+
+// Adds a row to the states that follow it.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_row(const CtcRuns& runs, float blank,
+                                                  const CtcStates& states) {
+  const Floats d;
+  for (std::size_t i = 0; i < runs.width; i += float_lanes) {
+    hn::StoreU(hn::Add(hn::LoadU(d, states.blanks + i), hn::Set(d, blank)), d, states.blanks + i);
+    hn::StoreU(hn::Add(hn::LoadU(d, states.labels + i), hn::LoadU(d, runs.emitted + i)), d,
+               states.labels + i);
+  }
+}
+
+// Sums of both ways, then exp of them relative to the largest.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void occupy(const CtcRuns& runs, const CtcStates& before,
+                                                 const CtcStates& behind) {
+  const Floats d;
+  for (std::size_t i = 0; i < runs.width; i += float_lanes) {
+    hn::StoreU(hn::Add(hn::LoadU(d, before.blanks + i), hn::LoadU(d, behind.blanks + i)), d,
+               runs.occupied_blanks + i);
+    hn::StoreU(hn::Add(hn::LoadU(d, before.labels + i), hn::LoadU(d, behind.labels + i)), d,
+               runs.occupied_labels + i);
+  }
+  const FloatVector most =
+      hn::Set(d, largest_state(runs.occupied_blanks, runs.occupied_labels, runs.width));
+  for (float* const states : {runs.occupied_blanks, runs.occupied_labels})
+    for (std::size_t i = 0; i < runs.width; i += float_lanes)
+      hn::StoreU(exp_lanes(d, hn::Sub(hn::LoadU(d, states + i), most)), d, states + i);
+}
+
+static inline void ctc_row_gradient(const CtcArgs& args, const CtcRuns& runs, float* gradient) {
+  double blanks = 0, all = 0;
+  for (std::size_t i = 0; i <= args.count; ++i)
+    blanks += static_cast<double>(runs.occupied_blanks[i]);
+  for (std::size_t i = 0; i < args.count; ++i) all += static_cast<double>(runs.occupied_labels[i]);
+  all += blanks;
+  gradient[args.blank] = static_cast<float>(-blanks / all);
+  const auto factor = static_cast<float>(-1 / all);
+  for (std::size_t i = 0; i < args.count; ++i)
+    gradient[static_cast<std::size_t>(args.labels[i])] += runs.occupied_labels[i] * factor;
+}
+
+// -log of the sum of all ways.
+static inline double ctc_forward(const CtcArgs& args, const CtcRuns& runs) {
+  // Before the first row: at the first blank, from which the first label follows too.
+  CtcStates states = runs.forward(0);
+  states.blanks[0] = 0;
+  double shifts = 0;
+  for (std::size_t row = 0; row < args.rows; ++row) {
+    const CtcStates next = runs.forward(args.gradient != nullptr ? row + 1 : (row + 1) % 2);
+    const float shift = largest_state(states.blanks, states.labels, runs.width);
+    emit_labels(args, row, shift, runs.emitted);
+    step_forward(runs, states, args.x[row * args.classes + args.blank] - shift, next);
+    shifts += static_cast<double>(shift);
+    states = next;
+  }
+  // Both ends relative to the larger one, as in a vector of one.
+  const float blank = states.blanks[args.count],
+              label = args.count == 0 ? ctc_never : states.labels[args.count - 1];
+  const Floats d;
+  return -(shifts +
+           static_cast<double>(hn::GetLane(log_of_sum(hn::Set(d, blank), hn::Set(d, label)))));
+}
+
+static inline void ctc_backward(const CtcArgs& args, const CtcRuns& runs) {
+  CtcStates states = runs.backward(args.rows);
+  states.blanks[args.count] = 0;
+  if (args.count != 0) states.labels[args.count - 1] = 0;
+  for (std::size_t row = args.rows; row-- > 0;) {
+    occupy(runs, runs.forward(row + 1), states);
+    ctc_row_gradient(args, runs, args.gradient + row * args.classes);
+    const float shift = largest_state(states.blanks, states.labels, runs.width);
+    emit_labels(args, row, shift, runs.emitted);
+    add_row(runs, args.x[row * args.classes + args.blank] - shift, states);
+    const CtcStates next = runs.backward(row);
+    step_backward(runs, states, next);
+    states = next;
+  }
+}
+
+static inline void ctc_kernel(const CtcArgs& args) noexcept {
+  const CtcRuns runs(args);
+  *args.loss = ctc_forward(args, runs);
+  if (args.gradient == nullptr) return;
+  std::fill_n(args.gradient, args.rows * args.classes, 0.0f);
+  if (*args.loss - *args.loss == 0) ctc_backward(args, runs);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace SOMA_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
+
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
@@ -32973,6 +33945,31 @@ static inline void lstm_backward_kernel(const LstmBackwardArgs& args) noexcept {
   });
 }
 
+static inline void rnn_kernel(const RnnArgs& args) noexcept {
+  const Floats d;
+  for_run_parts(args.hidden, [&](const RunPart& part) HWY_ATTR {
+    const FloatVector sum = hn::Add(part(args.x), part(args.h)), before = part(args.state);
+    // NaN stays NaN.
+    const FloatVector after = args.relu ? hn::IfThenZeroElse(hn::Lt(sum, hn::Zero(d)), sum)
+                                        : FloatVector(tanh_lanes(d, sum));
+    part.write(after, args.notes);
+    part.write(before, args.notes + args.hidden);
+    part.write(after, args.state);
+    part.write(after, args.y);
+  });
+}
+
+static inline void rnn_backward_kernel(const RnnBackwardArgs& args) noexcept {
+  const Floats d;
+  for_run_parts(args.hidden, [&](const RunPart& part) HWY_ATTR {
+    const FloatVector after = part(args.notes), from = hn::Add(part(args.dstate), part(args.dy));
+    const FloatVector dx = args.relu ? hn::IfThenZeroElse(hn::Le(after, hn::Zero(d)), from)
+                                     : through_tanh(from, after);
+    part.write(dx, args.dx);
+    part.write(dx, args.dx_too);
+  });
+}
+
 // Some pairs of a head.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void turn_pairs(const float* a, const float* b,
                                                      const float* cosines, const float* sines,
@@ -33012,8 +34009,16 @@ static inline void rotary_kernel(const RotaryArgs& args) noexcept {
   }
 }
 
-static constexpr SequenceKernels sequence_kernels{gru_kernel, gru_backward_kernel, lstm_kernel,
-                                                  lstm_backward_kernel, rotary_kernel};
+static constexpr SequenceKernels sequence_kernels{
+    .gru = gru_kernel,
+    .gru_backward = gru_backward_kernel,
+    .lstm = lstm_kernel,
+    .lstm_backward = lstm_backward_kernel,
+    .rotary = rotary_kernel,
+    .rnn = rnn_kernel,
+    .rnn_backward = rnn_backward_kernel,
+    .ctc = ctc_kernel,
+};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace SOMA_NAMESPACE
@@ -33764,7 +34769,7 @@ inline constexpr Operator cumsum{.name = "cumsum",
 
 // ---- soma/ops/rows/embedding.hpp
 // Embedding: picks rows of a table [V, C] by ids of any shape; the result is [..., C]. The gradient
-// is sparse: it has the touched rows only.
+// is sparse: it has the touched rows only. A row of padding may be left without gradient.
 
 // ---- soma/ops/optimizer/accumulate.hpp
 // Adds gradients, dense and sparse, in the order in which they come. Additions are operators that
@@ -34438,6 +35443,10 @@ inline void embedding_shape(const ShapeCall& call) {
   *std::copy(ids.shape().begin(), ids.shape().end(), sizes.begin()) = table.size(1);
   call.outputs[0] = {Shape(std::span<const std::size_t>(sizes.data(), ids.rank() + 1)),
                      table.dtype()};
+  const std::int64_t padding = call.attributes.as<EmbeddingSetting>().padding;
+  if (padding >= 0 && static_cast<std::uint64_t>(padding) >= table.size(0))
+    fail(error_id::operator_value, "embedding", "padding", std::to_string(padding),
+         "-1 or a row of the table, " + table.describe());
 }
 
 // Error operator.value.
@@ -34480,7 +35489,8 @@ struct Occurrences {
   Tensor ids;     // int64
 };
 
-inline Occurrences occurrences(Context& context, const Tensor& ids) {
+// Rows of the id `padding` stand at the end of the list, and no id has them; -1: none.
+inline Occurrences occurrences(Context& context, const Tensor& ids, std::int64_t padding = -1) {
   const std::size_t count = ids.elements();
   if (count > 0x7FFFFFFFu)
     fail(error_id::operator_value, "embedding backward", "ids", std::to_string(count),
@@ -34491,9 +35501,14 @@ inline Occurrences occurrences(Context& context, const Tensor& ids) {
   // Many comparisons follow: a copy of plain numbers makes them fast.
   const Tensor copied = Tensor::empty(context, Shape{count}, DType::int64);
   const std::span<std::int64_t> values = copied.mutable_span<std::int64_t>();
+  std::size_t left_out = 0;
   for (std::size_t i = 0; i < count; ++i) {
     list[i] = static_cast<std::int32_t>(i);
     values[i] = index_at(ids, i);
+    if (values[i] == padding) {
+      values[i] = std::numeric_limits<std::int64_t>::max();
+      ++left_out;
+    }
   }
   const auto id = [&](std::int32_t i) { return values[static_cast<std::size_t>(i)]; };
   std::sort(list.begin(), list.end(), [&](std::int32_t a, std::int32_t b) {
@@ -34501,18 +35516,19 @@ inline Occurrences occurrences(Context& context, const Tensor& ids) {
     return x != y ? x < y : a < b;
   });
   const auto begins = [&](std::size_t i) { return i == 0 || id(list[i]) != id(list[i - 1]); };
+  const std::size_t used = count - left_out;
   std::size_t rows = 0;
-  for (std::size_t i = 0; i < count; ++i) rows += begins(i) ? 1u : 0u;
+  for (std::size_t i = 0; i < used; ++i) rows += begins(i) ? 1u : 0u;
   result.ids = Tensor::empty(context, Shape{rows}, DType::int64);
   result.starts = Tensor::empty(context, Shape{rows + 1}, DType::int64);
   auto* numbers = result.ids.mutable_data<std::int64_t>();
   auto* starts = result.starts.mutable_data<std::int64_t>();
-  for (std::size_t i = 0; i < count; ++i) {
+  for (std::size_t i = 0; i < used; ++i) {
     if (!begins(i)) continue;
     *numbers++ = id(list[i]);
     *starts++ = static_cast<std::int64_t>(i);
   }
-  *starts = static_cast<std::int64_t>(count);
+  *starts = static_cast<std::int64_t>(used);
   return result;
 }
 
@@ -34623,12 +35639,14 @@ inline constexpr Operator embedding{.name = "embedding",
 }  // namespace ops
 
 inline void detail::embedding_gradient(const GradientCall& call) {
-  const Occurrences all = occurrences(call.context, contiguous(call.context, call.inputs[1]));
+  const auto& setting = call.attributes.as<EmbeddingSetting>();
+  const Occurrences all =
+      occurrences(call.context, contiguous(call.context, call.inputs[1]), setting.padding);
   const Tensor dy = contiguous(call.context, call.output_gradients[0]);
   Gradient gradient{
       run(call.context, ops::embedding_backward, {}, {dy, all.list, all.starts}, call.sequences)[0],
       all.ids};
-  if (call.attributes.as<EmbeddingSetting>().dense_gradient)
+  if (setting.dense_gradient)
     gradient = {to_dense(call.context, gradient, call.inputs[0].shape()), {}};
   call.input_gradients[0] = gradient;
 }
@@ -35303,9 +36321,10 @@ void detail::parametric_gradient(const GradientCall& call) {
 // covers the pixels from floor(i H / n) up to, but not including, ceil((i + 1) H / n).
 
 // ---- soma/ops/image/convolution.hpp
-// 2-D convolution (cross-correlation, as everywhere in the field) through the matrix product: x
-// [N, C, H, W], weight [O, C, kernel height, kernel width], bias [O]; y [N, O, H', W'] with
-// H' = (H + 2 pad - kernel) / stride + 1. Each image is unfolded into columns, fp32. Any
+// 2-D convolution (cross-correlation, as everywhere in the field): x [N, C, H, W], weight
+// [O, C / groups, kernel height, kernel width], bias [O]; y [N, O, H', W'] with
+// H' = (H + padding - (kernel - 1) dilation - 1) / stride + 1. Each image is unfolded into columns,
+// fp32, of which each group has a matrix product. Groups of one channel are computed directly. Any
 // floating types; y has x's, and so has its gradient; that of weight and bias is fp32.
 
 // ---- soma/ops/image/widened.hpp
@@ -35550,32 +36569,64 @@ namespace SOMA_NAMESPACE {
 
 namespace detail {
 
-// Window of a convolution or a pool over x. Error tensor.shape: no pixels, or a kernel larger than
-// the padded image.
+// Windows in one direction. Error tensor.shape: a kernel larger than the padded image.
+inline std::size_t window_count(std::string_view operation, std::size_t size, std::size_t before,
+                                std::size_t behind, std::size_t kernel, std::size_t dilation,
+                                std::size_t stride) {
+  const std::size_t padded = checked_add(checked_add(size, before, operation), behind, operation);
+  const std::size_t reach = kernel == 0
+                                ? 0
+                                : checked_add(checked_multiply(kernel - 1, dilation, operation),
+                                              std::size_t{1}, operation);
+  if (kernel == 0 || reach > padded)
+    fail(error_id::tensor_shape, operation, "kernel",
+         std::to_string(kernel) + " at a dilation of " + std::to_string(dilation),
+         "1 to the padded size, " + std::to_string(padded));
+  return (padded - reach) / stride + 1;
+}
+
+inline std::size_t padding_behind(std::uint32_t behind, std::size_t before) {
+  return behind == as_before ? before : behind;
+}
+
+// Window of a convolution or a pool over x. Error tensor.shape: no pixels, or as window_count().
 inline Window window_of(std::string_view operation, const Shape& x, std::size_t kernel_height,
                         std::size_t kernel_width, const ConvolutionSetting& setting) {
   if (x[2] == 0 || x[3] == 0)
     fail(error_id::tensor_shape, operation, "x", to_string(x), "images of one pixel at least");
-  Window window{.channels = x[1],
-                .height = x[2],
-                .width = x[3],
-                .kernel_height = kernel_height,
-                .kernel_width = kernel_width,
-                .stride_height = setting.stride_height,
-                .stride_width = setting.stride_width,
-                .pad_height = setting.pad_height,
-                .pad_width = setting.pad_width};
-  const auto out = [&](std::size_t size, std::size_t pad, std::size_t kernel, std::size_t stride) {
-    const std::size_t padded = checked_add(size, checked_multiply(2, pad, operation), operation);
-    if (kernel == 0 || kernel > padded || pad >= kernel)
-      fail(error_id::tensor_shape, operation, "kernel",
-           std::to_string(kernel) + " with padding " + std::to_string(pad),
-           "1 to the padded size, " + std::to_string(padded) + ", and more than the padding");
-    return (padded - kernel) / stride + 1;
-  };
-  window.out_height = out(x[2], setting.pad_height, kernel_height, setting.stride_height);
-  window.out_width = out(x[3], setting.pad_width, kernel_width, setting.stride_width);
-  return window;
+  return {.channels = x[1],
+          .height = x[2],
+          .width = x[3],
+          .kernel_height = kernel_height,
+          .kernel_width = kernel_width,
+          .stride_height = setting.stride_height,
+          .stride_width = setting.stride_width,
+          .pad_height = setting.pad_height,
+          .pad_width = setting.pad_width,
+          .out_height = window_count(operation, x[2], setting.pad_height,
+                                     padding_behind(setting.pad_height_behind, setting.pad_height),
+                                     kernel_height, setting.dilation_height, setting.stride_height),
+          .out_width = window_count(operation, x[3], setting.pad_width,
+                                    padding_behind(setting.pad_width_behind, setting.pad_width),
+                                    kernel_width, setting.dilation_width, setting.stride_width),
+          .dilation_height = setting.dilation_height,
+          .dilation_width = setting.dilation_width};
+}
+
+// Windows of a pool have adjacent pixels, at least one of them on the image. Errors operator.value,
+// and those of window_of().
+inline Window pool_window_of(std::string_view operation, const Shape& x, std::size_t kernel_height,
+                             std::size_t kernel_width, const ConvolutionSetting& steps) {
+  if (steps.dilation_height != 1 || steps.dilation_width != 1 || steps.groups != 1 ||
+      steps.pad_height_behind != as_before || steps.pad_width_behind != as_before)
+    fail(error_id::operator_value, operation, "steps",
+         "dilation, groups or a padding behind of their own", "strides and padding");
+  if (steps.pad_height >= kernel_height || steps.pad_width >= kernel_width)
+    fail(error_id::tensor_shape, operation, "kernel",
+         std::to_string(kernel_height) + " x " + std::to_string(kernel_width) + " with padding " +
+             std::to_string(steps.pad_height) + ", " + std::to_string(steps.pad_width),
+         "more than the padding");
+  return window_of(operation, x, kernel_height, kernel_width, steps);
 }
 
 inline Window convolution_window(const Tensor& x, const Tensor& weight,
@@ -35596,25 +36647,38 @@ inline double convolution_backward_operations(const OperatorCall& call) {
          static_cast<double>(weight.elements() / (std::max)(weight[0], std::size_t{1}));
 }
 
+// The first dimension of a weight consists of groups. Error tensor.shape.
+inline void check_groups(std::string_view operation, const Tensor& weight, std::size_t groups) {
+  if (weight.size(0) % groups != 0)
+    fail(error_id::tensor_shape, operation, "weight", weight.describe(),
+         "a multiple of " + std::to_string(groups) + " rows, one part for each group");
+}
+
 inline void convolution_shape(const ShapeCall& call) {
   const Tensor &x = call.inputs[0], &weight = call.inputs[1];
   check_rank("convolution", "x", x, 4);
   check_floating("convolution", "x", x);
   check_rank("convolution", "weight", weight, 4);
   check_floating("convolution", "weight", weight);
-  if (weight.size(1) != x.size(1))
-    fail(error_id::tensor_shape, "convolution", "x", x.describe(),
-         std::to_string(weight.size(1)) + " channels for the weight, " + weight.describe());
+  const auto& setting = call.attributes.as<ConvolutionSetting>();
+  const std::size_t groups = setting.groups;
+  if (checked_multiply(weight.size(1), groups, "convolution") != x.size(1))
+    fail(
+        error_id::tensor_shape, "convolution", "x", x.describe(),
+        std::to_string(weight.size(1) * groups) + " channels for the weight, " + weight.describe());
+  check_groups("convolution", weight, groups);
   if (call.inputs.size() > 2 && call.inputs[2].defined())
     check_shape("convolution", "bias", call.inputs[2], Shape{weight.size(0)});
-  const Window window = convolution_window(x, weight, call.attributes.as<ConvolutionSetting>());
+  const Window window = convolution_window(x, weight, setting);
   call.outputs[0] = {Shape{x.size(0), weight.size(0), window.out_height, window.out_width},
                      x.dtype()};
 }
 
-// The workspace of one image: its columns and the memory of the matrix product.
+// The workspace of one image: the columns of a group and the memory of the matrix product.
 struct ConvolutionSizes {
-  std::size_t pixels, patch, outputs, image, result;
+  // Of a group: the columns' pixels and length, its outputs, its part of an image.
+  std::size_t pixels, patch, outputs, image, groups;
+  std::size_t result() const { return outputs * pixels; }  // of a group
   std::size_t workspace_bytes(const GemmKernels& gemm) const {
     const auto of = [&gemm](std::size_t m, std::size_t n, std::size_t k) {
       return gemm.workspace_bytes({.m = m, .n = n, .k = k});
@@ -35631,49 +36695,104 @@ struct ConvolutionSizes {
     return workspace + round_up(pixels * patch * sizeof(float));
   }
 };
-inline ConvolutionSizes convolution_sizes(const Window& w, std::size_t outputs) {
-  const std::size_t pixels = w.out_height * w.out_width;
-  return {pixels, checked_multiply(w.channels * w.kernel_height, w.kernel_width, "convolution"),
-          outputs, w.channels * w.height * w.width, outputs * pixels};
+
+// A convolution over plain fp32 tensors.
+struct Convolution {
+  Context& context;
+  Window window;  // of a group
+  ConvolutionSizes sizes;
+  Tensor weight;
+
+  Convolution(Context& where, const Window& whole, const Tensor& kernel, std::size_t groups)
+      : context(where), window(whole), weight(kernel) {
+    window.channels = whole.channels / groups;
+    const std::size_t pixels = window.out_height * window.out_width;
+    sizes = {.pixels = pixels,
+             .patch = checked_multiply(window.channels * window.kernel_height, window.kernel_width,
+                                       "convolution"),
+             .outputs = kernel.size(0) / groups,
+             .image = window.channels * window.height * window.width,
+             .groups = groups};
+  }
+  // Each group has one channel. A convolution of one channel alone is a matrix product.
+  bool depthwise() const { return sizes.groups > 1 && window.channels == 1; }
+  // Multiply-adds of an image's group.
+  std::size_t cost() const { return sizes.pixels * sizes.patch * sizes.outputs; }
+
+  // Calls each(image, workspace) for every image.
+  template <class Each>
+  void for_images(std::size_t images, const Each& each) const {
+    with_workspace(images, cost() * sizes.groups, sizes.workspace_bytes(context.kernels().gemm),
+                   each);
+  }
+  // Calls each(i, workspace) for `count` channels of one group.
+  template <class Each>
+  void for_channels(std::size_t count, const Each& each) const {
+    with_workspace(count, cost(), DepthwisePlanes(window).workspace_bytes(), each);
+  }
+
+ private:
+  template <class Each>
+  void with_workspace(std::size_t count, std::size_t each_costs, std::size_t bytes,
+                      const Each& each) const {
+    for_ranges(context, count, each_costs, [&](std::size_t begin, std::size_t end) {
+      const Storage workspace = Storage::allocate(context.heap(), bytes);
+      for (std::size_t i = begin; i < end; ++i) each(i, workspace.data());
+    });
+  }
+};
+
+inline Convolution convolution_of(Context& context, const Tensor& x, const Tensor& weight,
+                                  const ConvolutionSetting& setting) {
+  return {context, convolution_window(x, weight, setting), weight, setting.groups};
 }
 
-// Calls each(image, workspace) for every image.
-template <class Each>
-void for_images(Context& context, std::size_t images, const ConvolutionSizes& sizes,
-                const Each& each) {
-  const std::size_t bytes = sizes.workspace_bytes(context.kernels().gemm);
-  const std::size_t cost = sizes.pixels * sizes.patch * sizes.outputs;
-  for_ranges(context, images, cost, [&](std::size_t begin, std::size_t end) {
-    const Storage workspace = Storage::allocate(context.heap(), bytes);
-    for (std::size_t i = begin; i < end; ++i) each(i, workspace.data());
+inline void depthwise_forward(const Convolution& c, const Tensor& x, const float* bias, float* y) {
+  const ConvolutionSizes& sizes = c.sizes;
+  c.for_channels(x.size(0) * sizes.groups, [&](std::size_t i, std::byte* workspace) {
+    const std::size_t first = i % sizes.groups * sizes.outputs;
+    c.context.kernels().image.depthwise({.window = c.window,
+                                         .outputs = sizes.outputs,
+                                         .image = x.data<float>() + i * sizes.image,
+                                         .weight = c.weight.data<float>() + first * sizes.patch,
+                                         .bias = bias != nullptr ? bias + first : nullptr,
+                                         .y = y + i * sizes.result(),
+                                         .workspace = workspace});
   });
 }
 
-// y of an image, O x pixels, = bias + W (O x patch) columns^T: the bias is stored first and the
-// product added to it.
+// y of an image's group, O x pixels, = bias + W (O x patch) columns^T: the bias is stored first and
+// the product added to it.
 inline void convolution_host(const OperatorCall& call) {
   Context& context = call.context;
   const Tensor x = contiguous(context, call.inputs[0]),
                weight = contiguous(context, call.inputs[1]);
   const Tensor bias = call.inputs.size() > 2 ? plain_fp32(context, call.inputs[2]) : Tensor();
-  const Window window = convolution_window(x, weight, call.attributes.as<ConvolutionSetting>());
-  const ConvolutionSizes sizes = convolution_sizes(window, weight.size(0));
-  const float* images = x.data<float>();
+  const Convolution c =
+      convolution_of(context, x, weight, call.attributes.as<ConvolutionSetting>());
+  const ConvolutionSizes& sizes = c.sizes;
   float* results = call.outputs[0].mutable_data<float>();
-  for_images(context, x.size(0), sizes, [&](std::size_t i, std::byte* workspace) {
-    float* y = results + i * sizes.result;
-    for (std::size_t o = 0; o < sizes.outputs; ++o)
-      std::fill_n(y + o * sizes.pixels, sizes.pixels,
-                  bias.defined() ? bias.data<float>()[o] : 0.0f);
-    context.kernels().image.unfold(
-        {.window = window, .image = images + i * sizes.image, .columns = sizes.columns(workspace)});
-    GemmArgs args{.m = sizes.outputs, .n = sizes.pixels, .k = sizes.patch};
-    args.a = {.data = weight.raw(), .row_stride = sizes.patch};
-    args.b = {.data = sizes.columns(workspace), .row_stride = 1, .column_stride = sizes.patch};
-    args.c = {.data = y, .row_stride = sizes.pixels};
-    args.epilogue.accumulate = true;
-    args.workspace = sizes.product(workspace);
-    context.kernels().gemm.multiply(args);
+  if (c.depthwise())
+    return depthwise_forward(c, x, bias.defined() ? bias.data<float>() : nullptr, results);
+  c.for_images(x.size(0), [&](std::size_t i, std::byte* workspace) {
+    for (std::size_t group = 0; group < sizes.groups; ++group) {
+      const std::size_t first = group * sizes.outputs;
+      float* y = results + (i * sizes.groups + group) * sizes.result();
+      for (std::size_t o = 0; o < sizes.outputs; ++o)
+        std::fill_n(y + o * sizes.pixels, sizes.pixels,
+                    bias.defined() ? bias.data<float>()[first + o] : 0.0f);
+      context.kernels().image.unfold(
+          {.window = c.window,
+           .image = x.data<float>() + (i * sizes.groups + group) * sizes.image,
+           .columns = sizes.columns(workspace)});
+      GemmArgs args{.m = sizes.outputs, .n = sizes.pixels, .k = sizes.patch};
+      args.a = {.data = weight.data<float>() + first * sizes.patch, .row_stride = sizes.patch};
+      args.b = {.data = sizes.columns(workspace), .row_stride = 1, .column_stride = sizes.patch};
+      args.c = {.data = y, .row_stride = sizes.pixels};
+      args.epilogue.accumulate = true;
+      args.workspace = sizes.product(workspace);
+      context.kernels().gemm.multiply(args);
+    }
   });
 }
 
@@ -35693,19 +36812,84 @@ inline void add_parts(Context& context, const Tensor& parts) {
 }
 
 // dx of each image: dcolumns = dy^T W, folded back.
-inline void fold_images(Context& context, const Tensor& dy, const Tensor& weight,
-                        const Window& window, const ConvolutionSizes& sizes, float* dx) {
-  for_images(context, dy.size(0), sizes, [&](std::size_t i, std::byte* workspace) {
-    GemmArgs args{.m = sizes.pixels, .n = sizes.patch, .k = sizes.outputs};
-    args.a = {.data = dy.data<float>() + i * sizes.result,
-              .row_stride = 1,
-              .column_stride = sizes.pixels};
-    args.b = {.data = weight.raw(), .row_stride = sizes.patch};
-    args.c = {.data = sizes.columns(workspace), .row_stride = sizes.patch};
+inline void image_gradients(const Convolution& c, const Tensor& dy, float* dx) {
+  const ConvolutionSizes& sizes = c.sizes;
+  if (c.depthwise())
+    return c.for_channels(dy.size(0) * sizes.groups, [&](std::size_t i, std::byte* workspace) {
+      c.context.kernels().image.depthwise_backward(
+          {.window = c.window,
+           .outputs = sizes.outputs,
+           .weight = c.weight.data<float>() + i % sizes.groups * sizes.outputs * sizes.patch,
+           .dy = dy.data<float>() + i * sizes.result(),
+           .dimage = dx + i * sizes.image,
+           .workspace = workspace});
+    });
+  c.for_images(dy.size(0), [&](std::size_t i, std::byte* workspace) {
+    for (std::size_t group = 0; group < sizes.groups; ++group) {
+      const std::size_t part = i * sizes.groups + group;
+      GemmArgs args{.m = sizes.pixels, .n = sizes.patch, .k = sizes.outputs};
+      args.a = {.data = dy.data<float>() + part * sizes.result(),
+                .row_stride = 1,
+                .column_stride = sizes.pixels};
+      args.b = {.data = c.weight.data<float>() + group * sizes.outputs * sizes.patch,
+                .row_stride = sizes.patch};
+      args.c = {.data = sizes.columns(workspace), .row_stride = sizes.patch};
+      args.workspace = sizes.product(workspace);
+      c.context.kernels().gemm.multiply(args);
+      c.context.kernels().image.fold({.window = c.window,
+                                      .columns = sizes.columns(workspace),
+                                      .image = dx + part * sizes.image});
+    }
+  });
+}
+
+// Adds dW of an image, dy columns for each group, to `sums`.
+inline void add_weight_gradient(const Convolution& c, const float* x, const float* dy, float* sums,
+                                std::byte* workspace) {
+  const ConvolutionSizes& sizes = c.sizes;
+  for (std::size_t group = 0; group < sizes.groups; ++group) {
+    c.context.kernels().image.unfold({.window = c.window,
+                                      .image = x + group * sizes.image,
+                                      .columns = sizes.columns(workspace)});
+    GemmArgs args{.m = sizes.outputs, .n = sizes.patch, .k = sizes.pixels};
+    args.a = {.data = dy + group * sizes.result(), .row_stride = sizes.pixels};
+    args.b = {.data = sizes.columns(workspace), .row_stride = sizes.patch};
+    args.c = {.data = sums + group * sizes.outputs * sizes.patch, .row_stride = sizes.patch};
+    args.epilogue.accumulate = true;
     args.workspace = sizes.product(workspace);
-    context.kernels().gemm.multiply(args);
-    context.kernels().image.fold(
-        {.window = window, .columns = sizes.columns(workspace), .image = dx + i * sizes.image});
+    c.context.kernels().gemm.multiply(args);
+  }
+}
+
+// The sums of dy over the pixels of each of its `count` planes.
+inline void add_pixels(const Convolution& c, const float* dy, std::size_t count, float* sums) {
+  c.context.kernels().reduce.rows({.rows = count,
+                                   .columns = c.sizes.pixels,
+                                   .x = {.data = dy, .row_stride = c.sizes.pixels},
+                                   .out = sums});
+}
+
+// dx of all images, and for each shard its images' dW in order; a channel of a shard is a task.
+inline void depthwise_gradients(const Convolution& c, const Tensor& x, const Tensor& dy,
+                                const Segments& segments, float* dx, float* sums,
+                                float* pixel_sums) {
+  const ConvolutionSizes& sizes = c.sizes;
+  c.for_channels(segments.count * sizes.groups, [&](std::size_t task, std::byte* workspace) {
+    const std::size_t shard = task / sizes.groups, channel = task % sizes.groups;
+    for (std::size_t i = segments.bounds[shard]; i < segments.bounds[shard + 1]; ++i) {
+      const std::size_t plane = i * sizes.groups + channel;
+      const float* own = dy.data<float>() + plane * sizes.result();
+      c.context.kernels().image.depthwise_backward(
+          {.window = c.window,
+           .outputs = sizes.outputs,
+           .image = x.data<float>() + plane * sizes.image,
+           .weight = c.weight.data<float>() + channel * sizes.outputs * sizes.patch,
+           .dy = own,
+           .dimage = dx + plane * sizes.image,
+           .dweight = sums + task * sizes.outputs * sizes.patch,
+           .workspace = workspace});
+      add_pixels(c, own, sizes.outputs, pixel_sums + plane * sizes.outputs);
+    }
   });
 }
 
@@ -35714,38 +36898,34 @@ inline void convolution_backward_host(const OperatorCall& call) {
   const Tensor x = contiguous(context, call.inputs[0]),
                weight = contiguous(context, call.inputs[1]);
   const Tensor dy = contiguous(context, call.inputs[2]);
-  const Window window = convolution_window(x, weight, call.attributes.as<ConvolutionSetting>());
-  const ConvolutionSizes sizes = convolution_sizes(window, weight.size(0));
-  const std::size_t images = x.size(0);
-  fold_images(context, dy, weight, window, sizes, call.outputs[0].mutable_data<float>());
+  const Convolution c =
+      convolution_of(context, x, weight, call.attributes.as<ConvolutionSetting>());
+  const ConvolutionSizes& sizes = c.sizes;
+  const std::size_t images = x.size(0), outputs = weight.size(0);
+  float* dx = call.outputs[0].mutable_data<float>();
 
   // dW = sum over images of dy columns, with the images of a shard in order; dbias likewise, first
   // over pixels.
   const RowSegments segments(call.sequences, images);
   const std::size_t shards = segments.get().count;
-  const Tensor weights = Tensor::zeros(context, Shape{shards, sizes.outputs * sizes.patch});
+  const Tensor weights = Tensor::zeros(context, Shape{shards, outputs * sizes.patch});
   float* sums = weights.mutable_data<float>();
-  const Tensor pixel_sums = Tensor::empty(context, Shape{images, sizes.outputs});
+  const Tensor pixel_sums = Tensor::empty(context, Shape{images, outputs});
   float* dbias = pixel_sums.mutable_data<float>();
-  for_images(context, shards, sizes, [&](std::size_t shard, std::byte* workspace) {
-    for (std::size_t i = segments.get().bounds[shard]; i < segments.get().bounds[shard + 1]; ++i) {
-      context.kernels().image.unfold({.window = window,
-                                      .image = x.data<float>() + i * sizes.image,
-                                      .columns = sizes.columns(workspace)});
-      GemmArgs args{.m = sizes.outputs, .n = sizes.patch, .k = sizes.pixels};
-      args.a = {.data = dy.data<float>() + i * sizes.result, .row_stride = sizes.pixels};
-      args.b = {.data = sizes.columns(workspace), .row_stride = sizes.patch};
-      args.c = {.data = sums + shard * sizes.outputs * sizes.patch, .row_stride = sizes.patch};
-      args.epilogue.accumulate = true;
-      args.workspace = sizes.product(workspace);
-      context.kernels().gemm.multiply(args);
-      context.kernels().reduce.rows(
-          {.rows = sizes.outputs,
-           .columns = sizes.pixels,
-           .x = {.data = dy.data<float>() + i * sizes.result, .row_stride = sizes.pixels},
-           .out = dbias + i * sizes.outputs});
-    }
-  });
+  if (c.depthwise()) {
+    depthwise_gradients(c, x, dy, segments.get(), dx, sums, dbias);
+  } else {
+    image_gradients(c, dy, dx);
+    c.for_images(shards, [&](std::size_t shard, std::byte* workspace) {
+      for (std::size_t i = segments.get().bounds[shard]; i < segments.get().bounds[shard + 1];
+           ++i) {
+        const float* own = dy.data<float>() + i * outputs * sizes.pixels;
+        add_weight_gradient(c, x.data<float>() + i * sizes.groups * sizes.image, own,
+                            sums + shard * outputs * sizes.patch, workspace);
+        add_pixels(c, own, outputs, dbias + i * outputs);
+      }
+    });
+  }
   add_parts(context, weights);
   copy(weights.select(0, 0).reshape(weight.shape()), call.outputs[1]);
   column_sums(context, pixel_sums, call.sequences, call.outputs[2].mutable_data<float>());
@@ -35837,7 +37017,7 @@ inline PoolAxes pool_axes(const Shape& x, const AveragePoolSetting& setting) {
   }
   const ConvolutionSetting& steps = setting.steps;
   const Window window =
-      window_of("average_pool", x, setting.kernel_height, setting.kernel_width, steps);
+      pool_window_of("average_pool", x, setting.kernel_height, setting.kernel_width, steps);
   const bool padding = setting.count_padding;
   return {{x[2], window.out_height, setting.kernel_height, steps.stride_height, steps.pad_height,
            false, padding},
@@ -35976,40 +37156,47 @@ inline constexpr Operator average_pool{.name = "average_pool",
 }  // namespace SOMA_NAMESPACE
 // ---- soma/ops/image/convolution_transpose.hpp
 // Transposed 2-D convolution: the map from a convolution's result gradient to its input gradient. x
-// [N, C, H, W], weight [C, O, kernel height, kernel width]; y [N, O, H', W'] with H' = (H - 1)
-// stride - 2 pad + kernel + extra. On a device it consists of the operators of convolutions, which
-// the device has.
+// [N, C, H, W], weight [C, O / groups, kernel height, kernel width]; y [N, O, H', W'] with
+// H' = (H - 1) stride - padding + (kernel - 1) dilation + 1 + extra. On a device it consists of the
+// operators of convolutions, which the device has.
 
 namespace SOMA_NAMESPACE {
 
 namespace detail {
 
 // The result's height or width. Errors operator.value, tensor.shape, base.size_overflow.
-inline std::size_t transposed_size(std::size_t size, std::size_t kernel, std::size_t stride,
-                                   std::size_t pad, std::size_t extra) {
+inline std::size_t transposed_size(std::size_t size, std::size_t kernel, std::size_t dilation,
+                                   std::size_t stride, std::size_t pads, std::size_t extra) {
   constexpr std::string_view name = "convolution_transpose";
   if (stride == 0) fail(error_id::operator_value, name, "stride", "0", "1 or more");
   if (extra >= stride)
     fail(error_id::operator_value, name, "extra", std::to_string(extra),
          "below the stride, " + std::to_string(stride));
   if (size == 0) fail(error_id::tensor_shape, name, "x", "no pixels", "one at least");
+  const std::size_t reach =
+      kernel == 0 ? 0
+                  : checked_add(checked_multiply(kernel - 1, dilation, name), std::size_t{1}, name);
   const std::size_t padded =
-      checked_add(checked_multiply(size - 1, stride, name), checked_add(kernel, extra, name), name);
-  const std::size_t off = checked_multiply(2, pad, name);
-  if (kernel == 0 || pad >= kernel || off >= padded)
+      checked_add(checked_multiply(size - 1, stride, name), checked_add(reach, extra, name), name);
+  if (kernel == 0 || pads >= padded)
     fail(error_id::tensor_shape, name, "kernel",
-         std::to_string(kernel) + " with padding " + std::to_string(pad),
-         "more than the padding, and a result of one pixel at least");
-  return padded - off;
+         std::to_string(kernel) + " with padding " + std::to_string(pads) + " on both sides",
+         "a result of one pixel at least");
+  return padded - pads;
 }
 
 inline Shape transposed_shape(const Shape& x, const Shape& weight,
                               const TransposedSetting& setting) {
   const ConvolutionSetting& steps = setting.steps;
+  const auto pads = [](std::size_t before, std::uint32_t behind) {
+    return checked_add(before, padding_behind(behind, before), "convolution_transpose");
+  };
   return Shape{
-      x[0], weight[1],
-      transposed_size(x[2], weight[2], steps.stride_height, steps.pad_height, setting.extra_height),
-      transposed_size(x[3], weight[3], steps.stride_width, steps.pad_width, setting.extra_width)};
+      x[0], checked_multiply(weight[1], steps.groups, "convolution_transpose"),
+      transposed_size(x[2], weight[2], steps.dilation_height, steps.stride_height,
+                      pads(steps.pad_height, steps.pad_height_behind), setting.extra_height),
+      transposed_size(x[3], weight[3], steps.dilation_width, steps.stride_width,
+                      pads(steps.pad_width, steps.pad_width_behind), setting.extra_width)};
 }
 
 inline void convolution_transpose_shape(const ShapeCall& call) {
@@ -36021,6 +37208,8 @@ inline void convolution_transpose_shape(const ShapeCall& call) {
   if (weight.size(0) != x.size(1))
     fail(error_id::tensor_shape, "convolution_transpose", "x", x.describe(),
          std::to_string(weight.size(0)) + " channels for the weight, " + weight.describe());
+  check_groups("convolution_transpose", weight,
+               call.attributes.as<TransposedSetting>().steps.groups);
   call.outputs[0] = {
       transposed_shape(x.shape(), weight.shape(), call.attributes.as<TransposedSetting>()),
       x.dtype()};
@@ -36029,10 +37218,9 @@ inline void convolution_transpose_shape(const ShapeCall& call) {
 inline void convolution_transpose_fp32(const OperatorCall& call) {
   const Tensor x = contiguous(call.context, call.inputs[0]),
                weight = contiguous(call.context, call.inputs[1]);
-  const Window window =
-      convolution_window(call.outputs[0], weight, call.attributes.as<TransposedSetting>().steps);
-  fold_images(call.context, x, weight, window, convolution_sizes(window, weight.size(0)),
-              call.outputs[0].mutable_data<float>());
+  image_gradients(convolution_of(call.context, call.outputs[0], weight,
+                                 call.attributes.as<TransposedSetting>().steps),
+                  x, call.outputs[0].mutable_data<float>());
 }
 
 // The convolution from y to x has x as the gradient of its result. A device also computes the other
@@ -36089,7 +37277,7 @@ namespace SOMA_NAMESPACE {
 namespace detail {
 
 inline Window pool_window(const Shape& x, const MaxPoolSetting& setting) {
-  return window_of("max_pool", x, setting.kernel_height, setting.kernel_width, setting.steps);
+  return pool_window_of("max_pool", x, setting.kernel_height, setting.kernel_width, setting.steps);
 }
 
 // Outputs: y, and for each element of y its source in the plane of its channel.
@@ -37911,7 +39099,7 @@ inline float loss_denominator(LossReduction reduction, double given, std::size_t
 }  // namespace detail
 }  // namespace SOMA_NAMESPACE
 // ---- soma/ops/loss/settings.hpp
-// The settings of cosine_loss.
+// The settings of cosine_loss and ctc_loss.
 
 namespace SOMA_NAMESPACE {
 
@@ -37921,6 +39109,13 @@ struct CosineLossSetting {
   double denominator = 0;  // the divisor of a mean; 0: the rows of this call
 };
 void fields(FieldVisitor& visitor, CosineLossSetting& setting);
+
+struct CtcSetting {
+  std::size_t blank = 0;       // the class that stands between labels
+  bool zero_infinity = false;  // true: the loss of a sequence that cannot have its labels is 0
+  bool record = true;          // false: without what the gradient needs
+};
+void fields(FieldVisitor& visitor, CtcSetting& setting);
 
 }  // namespace SOMA_NAMESPACE
 
@@ -38183,6 +39378,157 @@ inline void detail::cross_entropy_gradient(const GradientCall& call) {
           call.sequences)[0];
 }
 
+}  // namespace SOMA_NAMESPACE
+// ---- soma/ops/loss/ctc.hpp
+// Connectionist temporal classification (Graves et al. 2006) of log probabilities whose rows form
+// sequences, with labels that are ragged too. For each sequence: -log of the probability that its
+// rows, with equal neighbours joined and blanks left out, are its labels.
+//
+// Inputs:  x [rows, classes] log probabilities; labels [labels] (int32 or int64), those of all
+//          sequences one after another; begins [sequences + 1] (int64), where the labels of each
+//          sequence begin in them
+// Outputs: the losses [sequences], fp32; what the gradient needs [rows, classes], fp32: if
+//          CtcSetting::record is not set, [0]
+//
+// Infinite where a sequence has too few rows for its labels, or 0 (CtcSetting::zero_infinity); such
+// a sequence has no gradient. Errors tensor.rank, tensor.dtype, tensor.shape, operator.sequences,
+// tensor.index (a label that is no class, or the blank).
+
+namespace SOMA_NAMESPACE {
+
+namespace detail {
+
+inline void ctc_shape(const ShapeCall& call) {
+  const auto& setting = call.attributes.as<CtcSetting>();
+  const Tensor &x = call.inputs[0], &labels = call.inputs[1], &begins = call.inputs[2];
+  check_rank("ctc_loss", "x", x, 2);
+  check_floating("ctc_loss", "x", x);
+  check_sequences("ctc_loss", x, call.sequences);
+  check_no_padding("ctc_loss", call.sequences);
+  check_rank("ctc_loss", "labels", labels, 1);
+  check_index_type("ctc_loss", "labels", labels);
+  check_index_type("ctc_loss", "begins", begins);
+  check_shape("ctc_loss", "begins", begins, Shape{call.sequences.count() + 1});
+  if (setting.blank >= x.size(1))
+    fail(error_id::operator_value, "ctc_loss", "blank", std::to_string(setting.blank),
+         "a class, below " + std::to_string(x.size(1)));
+  call.outputs[0] = {Shape{call.sequences.count()}, DType::fp32};
+  call.outputs[1] = {setting.record ? x.shape() : Shape{0}, DType::fp32};
+}
+
+// Labels and their begins as 64-bit numbers that have been checked.
+class CtcLabels {
+ public:
+  CtcLabels(Context& context, const Tensor& labels, const Tensor& begins, std::size_t classes,
+            std::size_t blank)
+      : labels_(context.heap()), begins_(context.heap()) {
+    for (std::size_t i = 0; i < labels.elements(); ++i) {
+      const std::int64_t label = index_at(labels, i);
+      if (label < 0 || static_cast<std::size_t>(label) >= classes ||
+          static_cast<std::size_t>(label) == blank)
+        fail(error_id::tensor_index, "ctc_loss", "labels",
+             std::to_string(label) + " at " + std::to_string(i),
+             "0 to " + std::to_string(classes) + " - 1, and not the blank, " +
+                 std::to_string(blank));
+      labels_.push_back(label);
+    }
+    for (std::size_t i = 0; i < begins.elements(); ++i) {
+      const std::int64_t begin = index_at(begins, i);
+      const std::size_t least = i == 0 ? 0 : begins_[i - 1];
+      const bool last = i + 1 == begins.elements();
+      if (begin < 0 || static_cast<std::size_t>(begin) < least ||
+          static_cast<std::size_t>(begin) > labels_.size() || (i == 0 && begin != 0) ||
+          (last && static_cast<std::size_t>(begin) != labels_.size()))
+        fail(error_id::tensor_index, "ctc_loss", "begins",
+             std::to_string(begin) + " at " + std::to_string(i),
+             "ascending numbers from 0 to the number of labels, " + std::to_string(labels_.size()));
+      begins_.push_back(static_cast<std::size_t>(begin));
+    }
+  }
+  const std::int64_t* of(std::size_t sequence) const { return labels_.data() + begins_[sequence]; }
+  std::size_t count(std::size_t sequence) const {
+    return begins_[sequence + 1] - begins_[sequence];
+  }
+
+ private:
+  HeapVector<std::int64_t> labels_;
+  HeapVector<std::size_t> begins_;
+};
+
+inline void ctc_plain(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<CtcSetting>();
+  const Sequences& batch = call.sequences;
+  const std::size_t classes = call.inputs[0].size(1);
+  const CtcLabels labels(call.context, call.inputs[1], call.inputs[2], classes, setting.blank);
+  const float* x = call.inputs[0].data<float>();
+  float* losses = call.outputs[0].mutable_data<float>();
+  float* notes = setting.record ? call.outputs[1].mutable_data<float>() : nullptr;
+  std::size_t room = 0, work = 0;
+  for (std::size_t i = 0; i < batch.count(); ++i) {
+    room = (std::max)(room, ctc_workspace(batch.length(i), labels.count(i), setting.record));
+    work += batch.length(i) * (100 * (labels.count(i) + 1) + classes);
+  }
+  const std::size_t each = work / (std::max)(batch.count(), std::size_t{1});
+  for_ranges(call.context, batch.count(), each, [&](std::size_t first, std::size_t last) {
+    const Storage workspace =
+        Storage::allocate(call.context.heap(), checked_multiply(room, sizeof(float), "ctc_loss"));
+    for (std::size_t i = first; i < last; ++i) {
+      const std::size_t begin = batch.begin(i) * classes;
+      double loss = 0;
+      call.context.kernels().sequence.ctc(
+          {.rows = batch.length(i),
+           .classes = classes,
+           .count = labels.count(i),
+           .blank = setting.blank,
+           .x = x + begin,
+           .labels = labels.of(i),
+           .loss = &loss,
+           .gradient = notes != nullptr ? notes + begin : nullptr,
+           .workspace = reinterpret_cast<float*>(workspace.data())});
+      losses[i] = setting.zero_infinity && std::isinf(loss) ? 0 : static_cast<float>(loss);
+    }
+  });
+}
+inline void ctc_host(const OperatorCall& call) { with_plain_tensors(call, 0, ctc_plain); }
+
+// dx of each row is its sequence's gradient times what was noted.
+inline void ctc_gradient(const GradientCall& whole) {
+  with_plain_tensors(whole, [](const GradientCall& call) {
+    const Sequences& batch = call.sequences;
+    const Tensor dloss = contiguous(call.context, call.output_gradients[0]);
+    const std::size_t classes = call.inputs[0].size(1);
+    const Tensor dx = Tensor::empty(call.context, call.inputs[0].shape());
+    const float *from = call.outputs[1].data<float>(), *factors = dloss.data<float>();
+    float* to = dx.mutable_data<float>();
+    const std::size_t rows = batch.count() == 0 ? 0 : batch.rows() / batch.count() + 1;
+    for_ranges(call.context, batch.count(), rows * classes,
+               [&](std::size_t first, std::size_t last) {
+                 for (std::size_t i = first; i < last; ++i)
+                   for (std::size_t k = batch.begin(i) * classes; k < batch.end(i) * classes; ++k)
+                     to[k] = factors[i] * from[k];
+               });
+    call.input_gradients[0].values = dx;
+  });
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator ctc_loss{.name = "ctc_loss",
+                                   .min_inputs = 3,
+                                   .max_inputs = 3,
+                                   .outputs = 2,
+                                   .keeps_inputs = 1,
+                                   .keeps_outputs = 2,
+                                   .batch = &detail::batch_of_summaries,
+                                   .shape = &detail::ctc_shape,
+                                   .host = &detail::ctc_host,
+                                   .gradient = &detail::ctc_gradient,
+                                   .wide_gradients = true,
+                                   .built_in_samples = true};
+
+}  // namespace ops
 }  // namespace SOMA_NAMESPACE
 // ---- soma/ops/loss/element_loss.hpp
 // Element-wise losses: squared and absolute errors, Huber's and hinge, divergence of probabilities,
@@ -38764,7 +40110,10 @@ inline constexpr Operator lamb_step{.name = "lamb step",
 namespace SOMA_NAMESPACE {
 
 // Adagrad and RMSprop: v = keep v + add g^2, w -= rate g / (sqrt(v) + epsilon).
+// Adadelta, with step_squares: v as above, s = sqrt(u + epsilon) / sqrt(v + epsilon) g,
+// u = keep u + add s^2, w -= rate s.
 struct RmsSetting {
+  bool step_squares = false;
   float rate = 0, keep = 1, add = 1, epsilon = 1e-8f, momentum = 0, weight_decay = 0;
   float gradient_factor = 1;
   std::size_t first_row = 0;  // the parameter's row at which the tensors begin
@@ -39025,22 +40374,27 @@ inline bool all_finite(Context& context, const Tensor& tensor) {
 
 }  // namespace SOMA_NAMESPACE
 // ---- soma/ops/optimizer/rms_step.hpp
-// The step of RMSprop and Adagrad (RmsArgs): an operator without outputs, which writes its inputs,
+// The step of RMSprop, Adagrad and Adadelta (RmsArgs): an operator without outputs, which writes its inputs,
 // as in optimizer_steps.hpp.
 
 namespace SOMA_NAMESPACE {
 
 namespace detail {
 
+// Momentum, or Adadelta's squares of steps.
+inline bool has_second_state(const RmsSetting& setting) {
+  return setting.momentum != 0 || setting.step_squares;
+}
+
 inline void rms_shape(const ShapeCall& call) {
-  call.attributes.as<RmsSetting>().momentum != 0 ? step_shape<RmsSetting, 2>(call)
-                                                 : step_shape<RmsSetting, 1>(call);
+  has_second_state(call.attributes.as<RmsSetting>()) ? step_shape<RmsSetting, 2>(call)
+                                                     : step_shape<RmsSetting, 1>(call);
 }
 
 inline void rms_host(const OperatorCall& call) {
   const auto& setting = call.attributes.as<RmsSetting>();
   const Tensor &weight = call.inputs[0], &squares = call.inputs[3];
-  const Tensor momentum = setting.momentum != 0 ? call.inputs[4] : Tensor();
+  const Tensor momentum = has_second_state(setting) ? call.inputs[4] : Tensor();
   std::byte *weights = weight.mutable_raw(), *seconds = squares.mutable_raw();
   std::byte* momenta = momentum.defined() ? momentum.mutable_raw() : nullptr;
   for_step_runs(call, setting, [&](const StepRun& run) {
@@ -39051,6 +40405,7 @@ inline void rms_host(const OperatorCall& call) {
       args.momentum_state =
           state_run(momentum, momenta, setting.state, setting, StepSite::first, run);
     args.gradient = run.gradient;
+    args.step_squares = setting.step_squares;
     args.rate = setting.rate;
     args.keep = setting.keep;
     args.add = setting.add;
@@ -39065,7 +40420,7 @@ inline void rms_host(const OperatorCall& call) {
 
 namespace ops {
 
-// Inputs weight, gradient values, gradient rows (optional), squares, momentum (optional).
+// Inputs weight, gradient values, gradient rows (optional), squares, second state (optional).
 inline constexpr Operator rms_step{.name = "rms step",
                                    .min_inputs = 2,
                                    .max_inputs = 5,
@@ -40236,6 +41591,169 @@ inline void detail::lstm_gradient(const GradientCall& whole) {
 }
 
 }  // namespace SOMA_NAMESPACE
+// ---- soma/ops/sequence/rnn.hpp
+// One layer and direction of a recurrent layer without gates (Elman) over the sequences of a batch.
+// Input products are not included, as in gru.hpp.
+//
+//   state = tanh(x + state W_hh^T + b_hh), or the part of that above 0 (RnnSetting::relu)
+//
+// Inputs:  x [rows, H]; weight [H, H]; bias [H] or left out; the states that sequences begin with,
+//          [sequences, H], or left out: zeros
+// Outputs: the state after each row [rows, H]; the last state of each sequence [sequences, H], the
+//          first one where it has no rows; what backward needs [rows, 2 H]
+//
+// Rounding and order are those of gru.hpp. Errors tensor.rank, tensor.dtype, tensor.shape,
+// operator.sequences.
+
+namespace SOMA_NAMESPACE {
+
+namespace detail {
+
+inline void rnn_shape(const ShapeCall& call) {
+  check_recurrent("rnn", call, 1);
+  const std::size_t rows = call.inputs[0].size(0), hidden = call.inputs[1].size(1);
+  const DType dtype = call.inputs[0].dtype();
+  call.outputs[0] = {Shape{rows, hidden}, dtype};
+  call.outputs[1] = {Shape{call.sequences.count(), hidden}, dtype};
+  call.outputs[2] = {Shape{rows, 2 * hidden}, DType::fp32};
+}
+
+inline void rnn_steps(const OperatorCall& call) {
+  Context& context = call.context;
+  const Tensor &x = call.inputs[0], &weight = call.inputs[1], state = input_or_none(call.inputs, 3);
+  const float* const bias = floats(input_or_none(call.inputs, 2));
+  const std::size_t hidden = weight.size(1);
+  const bool relu = call.attributes.as<RnnSetting>().relu;
+  const StepPlan plan(context, call.sequences, call.attributes.as<RnnSetting>().reverse,
+                      hidden * hidden);
+  const TensorRows weight_rows = rows_of(context, weight);
+  const StepProduct product(context, transposed(operand(weight_rows)), hidden, hidden, plan.most());
+  const StepRows memory(context, plan.tasks(), plan.most() * 2 * hidden, product.workspace_bytes());
+  float *const y = call.outputs[0].mutable_data<float>(),
+               *const last = call.outputs[1].mutable_data<float>(),
+               *const notes = call.outputs[2].mutable_data<float>();
+  parallel(context, static_cast<int>(plan.tasks()), [&](int index) {
+    const auto task = static_cast<std::size_t>(index);
+    float *const states = memory.floats(task), *const h = states + plan.most() * hidden;
+    for (std::size_t i = 0; i < plan.count(task); ++i)
+      copy_state(state, plan.sequence(task, i), hidden, states + i * hidden);
+    for (std::size_t step = 0; step < plan.longest(task); ++step) {
+      const std::size_t alive = plan.alive(task, step);
+      product.run(states, alive, h, bias, false, memory.workspace(task));
+      for (std::size_t i = 0; i < alive; ++i) {
+        const std::size_t row = plan.row(plan.sequence(task, i), step);
+        context.kernels().sequence.rnn({.hidden = hidden,
+                                        .relu = relu,
+                                        .x = x.data<float>() + row * hidden,
+                                        .h = h + i * hidden,
+                                        .state = states + i * hidden,
+                                        .y = y + row * hidden,
+                                        .notes = notes + row * 2 * hidden});
+      }
+    }
+    for (std::size_t i = 0; i < plan.count(task); ++i)
+      std::memcpy(last + plan.sequence(task, i) * hidden, states + i * hidden,
+                  hidden * sizeof(float));
+  });
+}
+inline void rnn_host(const OperatorCall& call) { with_plain_tensors(call, 0, &rnn_steps); }
+
+// Inputs: notes, weight, and the gradients of the first two outputs, or none. Outputs: dx [rows, H],
+// which is that of the hidden product too, and the gradient of the initial states [sequences, H].
+inline void rnn_backward_shape(const ShapeCall& call) {
+  const std::size_t rows = call.inputs[0].size(0), hidden = call.inputs[1].size(1);
+  call.outputs[0] = {Shape{rows, hidden}, DType::fp32};
+  call.outputs[1] = {Shape{call.sequences.count(), hidden}, DType::fp32};
+}
+
+inline void rnn_backward_steps(const OperatorCall& call) {
+  Context& context = call.context;
+  const Tensor &notes = call.inputs[0], &weight = call.inputs[1],
+               dy = input_or_none(call.inputs, 2), dlast = input_or_none(call.inputs, 3);
+  const std::size_t hidden = weight.size(1);
+  const bool relu = call.attributes.as<RnnSetting>().relu;
+  const StepPlan plan(context, call.sequences, call.attributes.as<RnnSetting>().reverse,
+                      hidden * hidden);
+  const TensorRows weight_rows = rows_of(context, weight);
+  const StepProduct product(context, operand(weight_rows), hidden, hidden, plan.most());
+  const StepRows memory(context, plan.tasks(), plan.most() * 2 * hidden + hidden,
+                        product.workspace_bytes());
+  float *const dx = call.outputs[0].mutable_data<float>(), *const dstate =
+                                                               call.outputs[1]
+                                                                   .mutable_data<float>();
+  parallel(context, static_cast<int>(plan.tasks()), [&](int index) {
+    const auto task = static_cast<std::size_t>(index);
+    float *const states = memory.floats(task), *const work = states + plan.most() * hidden,
+                 *const zeros = work + plan.most() * hidden;
+    std::fill_n(zeros, hidden, 0.0f);
+    for (std::size_t i = 0; i < plan.count(task); ++i)
+      copy_state(dlast, plan.sequence(task, i), hidden, states + i * hidden);
+    for (std::size_t step = plan.longest(task); step-- > 0;) {
+      const std::size_t alive = plan.alive(task, step);
+      for (std::size_t i = 0; i < alive; ++i) {
+        const std::size_t row = plan.row(plan.sequence(task, i), step);
+        context.kernels().sequence.rnn_backward(
+            {.hidden = hidden,
+             .relu = relu,
+             .notes = notes.data<float>() + row * 2 * hidden,
+             .dy = dy.defined() ? dy.data<float>() + row * hidden : zeros,
+             .dstate = states + i * hidden,
+             .dx = dx + row * hidden,
+             .dx_too = work + i * hidden});
+      }
+      product.run(work, alive, states, nullptr, false, memory.workspace(task));
+    }
+    for (std::size_t i = 0; i < plan.count(task); ++i)
+      std::memcpy(dstate + plan.sequence(task, i) * hidden, states + i * hidden,
+                  hidden * sizeof(float));
+  });
+}
+inline void rnn_backward_host(const OperatorCall& call) {
+  with_plain_tensors(call, 0, &rnn_backward_steps);
+}
+
+inline void rnn_gradient(const GradientCall& call);
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator rnn_backward{.name = "rnn backward",
+                                       .min_inputs = 2,
+                                       .max_inputs = 4,
+                                       .outputs = 2,
+                                       .shape = &detail::rnn_backward_shape,
+                                       .host = &detail::rnn_backward_host,
+                                       .operations = &detail::gru_operations};
+
+inline constexpr Operator rnn{.name = "rnn",
+                              .min_inputs = 2,
+                              .max_inputs = 4,
+                              .outputs = 3,
+                              .keeps_inputs = 2,
+                              .keeps_outputs = 4,
+                              .batch = &detail::batch_with_summaries,
+                              .shape = &detail::rnn_shape,
+                              .host = &detail::rnn_host,
+                              .gradient = &detail::rnn_gradient,
+                              .wide_gradients = true,
+                              .built_in_samples = true,
+                              .operations = &detail::gru_operations};
+
+}  // namespace ops
+
+inline void detail::rnn_gradient(const GradientCall& whole) {
+  with_plain_tensors(whole, [](const GradientCall& call) {
+    const Outputs gradients =
+        run(call.context, ops::rnn_backward, call.attributes,
+            {call.outputs[2], call.inputs[1], call.output_gradients[0], call.output_gradients[1]},
+            call.sequences);
+    recurrent_gradients(call, gradients[0], gradients[0], call.outputs[2], 1);
+    if (is_wanted(call, 3)) call.input_gradients[3].values = gradients[1];
+  });
+}
+
+}  // namespace SOMA_NAMESPACE
 // ---- soma/ops/sequence/rotary.hpp
 // Rotary positions (RoFormer, arXiv 2104.09864): each pair of columns of a head is rotated by an
 // angle that grows with the row's position in its sequence, so that products of queries and keys
@@ -40730,7 +42248,10 @@ constexpr auto list_operators(std::index_sequence<unary...>, std::index_sequence
                     &ops::cumsum,
                     &ops::resize,
                     &ops::scatter_add,
-                    &ops::sequence_pool};
+                    &ops::sequence_pool,
+                    &ops::rnn,
+                    &ops::rnn_backward,
+                    &ops::ctc_loss};
 }
 inline constexpr auto operator_list = list_operators(std::make_index_sequence<unary_count>(),
                                                      std::make_index_sequence<binary_count>());
@@ -40784,6 +42305,8 @@ constexpr BuiltInOperators make_built_in(std::index_sequence<unary...>,
           .resize = &ops::resize,
           .scatter_add = &ops::scatter_add,
           .sequence_pool = &ops::sequence_pool,
+          .rnn = &ops::rnn,
+          .ctc_loss = &ops::ctc_loss,
           .clamp = &ops::parametric<Clamp>,
           .power = &ops::parametric<Power>,
           .leaky_relu = &ops::parametric<Leaky>,
@@ -45334,6 +46857,30 @@ SOMA_INLINE void check_options(const nn::Task& task, const TrainerOptions& optio
 
 namespace SOMA_NAMESPACE::train {
 
+// What a decay reads beside the rate, the warm-up and the length.
+SOMA_INLINE void add_schedule(Record& record, const optim::Schedule& schedule) {
+  using optim::Decay;
+  const auto is = [&](std::initializer_list<Decay> some) {
+    return std::find(some.begin(), some.end(), schedule.decay) != some.end();
+  };
+  if (is({Decay::step, Decay::exponential, Decay::warm_restarts}))
+    record.set("schedule.every", schedule.every);
+  if (is({Decay::step, Decay::exponential, Decay::plateau, Decay::milestones}))
+    record.set("schedule.factor", schedule.factor);
+  if (is({Decay::milestones})) {
+    std::string all;
+    for (const std::uint64_t step : schedule.milestones)
+      all.append(all.empty() ? "" : " ").append(std::to_string(step));
+    record.set("schedule.milestones", all);
+  }
+  if (is({Decay::one_cycle})) record.set("schedule.start_ratio", schedule.start_ratio);
+  if (is({Decay::warm_restarts})) {
+    record.set("schedule.final_ratio", schedule.final_ratio);
+    record.set("schedule.growth", schedule.growth);
+  }
+  if (is({Decay::own})) record.set("schedule.function", schedule.name);
+}
+
 SOMA_INLINE Record identity_of(const Context& context, const nn::Task& task,
                                const data::BatchSource& batches, const TrainerOptions& options,
                                const optim::Schedule& schedule, const optim::Optimizer& optimizer) {
@@ -45360,9 +46907,7 @@ SOMA_INLINE Record identity_of(const Context& context, const nn::Task& task,
   record.set("schedule", optim::decay_names[static_cast<std::size_t>(schedule.decay)]);
   record.set("schedule.warmup", schedule.warmup);
   if (schedule.depends_on_steps()) record.set("schedule.final_ratio", schedule.final_ratio);
-  if (schedule.decay == optim::Decay::step || schedule.decay == optim::Decay::exponential)
-    record.set("schedule.every", schedule.every);
-  if (schedule.decay >= optim::Decay::step) record.set("schedule.factor", schedule.factor);
+  add_schedule(record, schedule);
   if (schedule.decay == optim::Decay::plateau) {
     record.set("schedule.final_ratio", schedule.final_ratio);
     record.set("schedule.patience", schedule.patience);
@@ -46896,6 +48441,12 @@ SOMA_INLINE void fields(FieldVisitor& visitor, CosineLossSetting& setting) {
   visitor.run_time("denominator", setting.denominator, NumberRange::at_least(0));
 }
 
+SOMA_INLINE void fields(FieldVisitor& visitor, CtcSetting& setting) {
+  visitor.key("blank", setting.blank);
+  visitor.key("zero_infinity", setting.zero_infinity);
+  visitor.key("record", setting.record);
+}
+
 }  // namespace SOMA_NAMESPACE
 // ---- soma/ops/optimizer/impl/settings.ipp
 // The fields of the settings, one by one.
@@ -46903,6 +48454,7 @@ SOMA_INLINE void fields(FieldVisitor& visitor, CosineLossSetting& setting) {
 namespace SOMA_NAMESPACE {
 
 SOMA_INLINE void fields(FieldVisitor& visitor, RmsSetting& setting) {
+  visitor.key("step_squares", setting.step_squares);
   visitor.run_time("rate", setting.rate, finite_number);
   visitor.key("keep", setting.keep, NumberRange::within(0, 1));
   visitor.key("add", setting.add, NumberRange::within(0, 1));

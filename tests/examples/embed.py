@@ -6,8 +6,13 @@
 import gzip
 import json
 import os
+import shutil
 import struct
+import subprocess
 import sys
+import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import program as tool
@@ -40,6 +45,50 @@ def tensors(path):
             for name, entry in header.items()}
 
 
+def check_serve(program, model, encoder, checks):
+    """serve with an encoder's folder answers what embed prints of it, in every type."""
+    shutil.copytree(model, encoder)
+    (encoder / "modules.json").write_text(json.dumps([
+        {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+        {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+        {"idx": 2, "name": "2", "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"}]))
+    (encoder / "1_Pooling").mkdir()
+    (encoder / "1_Pooling" / "config.json").write_text(json.dumps(
+        {"word_embedding_dimension": 128, "pooling_mode_mean_tokens": True, "pooling_mode_cls_token": False,
+         "pooling_mode_max_tokens": False, "pooling_mode_mean_sqrt_len_tokens": False}))
+    printed = tool.must_run(program, ["embed", f"--model={encoder}", "--threads=1"], text=TEXTS).stdout.decode()
+    texts = [line.decode() for line in TEXTS.splitlines()]
+    with tool.Process([program, "serve", f"--model={encoder}", "--port=0", "--threads=1"],
+                      stdout=subprocess.PIPE, env=tool.environment()) as server:
+        address = server.stdout.readline().decode().split()[-1]
+
+        def ask(kind, body):
+            request = urllib.request.Request(address + "/invocations", body, {"Content-Type": kind})
+            for _ in range(200):
+                try:
+                    with urllib.request.urlopen(request, timeout=30) as answer:
+                        return answer.status, answer.read().decode()
+                except urllib.error.HTTPError as error:
+                    if error.code != 503:  # the model is being loaded
+                        return error.code, error.read().decode()
+                    time.sleep(0.1)
+            return 503, ""
+
+        status, plain = ask("text/plain", TEXTS)
+        checks.that(status == 200 and plain == printed, f"serve answers other vectors than embed: {status}")
+        status, answer = ask("application/json", json.dumps({"inputs": texts}).encode())
+        checks.that(status == 200 and json.loads(answer)["vectors"] == vectors(printed), f"JSON: {status} {answer[:200]}")
+        lines = "".join(json.dumps({"text": text}) + "\n" for text in texts).encode()
+        status, answer = ask("application/jsonlines", lines)
+        checks.that(status == 200 and vectors(answer) == vectors(printed), f"JSON lines: {status} {answer[:200]}")
+        status, answer = ask("text/csv", b"a good film\n")
+        checks.that(status == 200 and [float(x) for x in answer.split(",")] == vectors(printed)[0], f"CSV: {status}")
+        status, answer = ask("application/json", b'{"text": "a", "text_pair": "b"}')
+        checks.that(status == 400 and json.loads(answer)["id"] == "serve.body", f"a pair: {status} {answer}")
+        server.terminate()
+        server.wait(60)
+
+
 def main():
     program, work = os.path.abspath(sys.argv[1]), tool.fresh_folder(Path(sys.argv[2]).absolute())
     checks = tool.Checks()
@@ -61,6 +110,8 @@ def main():
     checks.that(all(abs(sum(x * x for x in vector) - 1) < 1e-5 for vector in embed("--normalise")), "lengths are not 1")
     checks.that(embed("--pooling=first")[0] != found[0], "--pooling changes nothing")
     checks.that(embed(text=b"") == [], "vectors of nothing")
+
+    check_serve(program, model, work / "encoder", checks)
 
     def refused(command, options, code, wanted):
         ended = tool.run(program, [*command, *options])

@@ -192,6 +192,7 @@ def check_optimizers(program, work, checks):
     optimizers = {"adamw": ["--beta1=0.8", "--beta2=0.99", "--epsilon=1e-7"], "adam": ["--weight-decay=0.1"],
                   "lamb": ["--epsilon=1e-7"], "sgd": ["--momentum=0.9", "--nesterov", "--learning-rate=0.1"],
                   "rmsprop": ["--alpha=0.9", "--momentum=0.5"], "adagrad": ["--rate-decay=0.1", "--initial-square=0.1"],
+                  "adadelta": ["--rho=0.8", "--learning-rate=1"], "radam": ["--beta2=0.9"],
                   "adafactor": ["--update-clip=0.5", "--beta2-decay=-0.7", "--learning-rate=0.01"]}
     hashes, plain = {}, {}
     for name, options in optimizers.items():

@@ -142,3 +142,63 @@ TEST_CASE("paths of scopes", "[unit][init]") {
   CHECK((root / "encoder" / "layer.0").path == "encoder.layer.0");
   CHECK((root / "a" / "b").stream("dropout") == stream_id("a.b", "dropout"));
 }
+
+TEST_CASE("normally distributed numbers are cut off at a bound", "[unit]") {
+  auto context = make_context({.threads = 1});
+  const Tensor all = nn::truncated_normal(context, {300, 300}, 0.5f, draw);
+  const Moments found = moments(all);
+  CHECK(found.largest <= 1);
+  CHECK(found.smallest >= -1);
+  CHECK(found.largest > 0.99);
+  // The deviation of a normal distribution between -2 and 2: sqrt(1 - 2 * 2 phi(2) / 0.9545).
+  check_moments(all, 0.5 * 0.8796256610342398);
+  const Tensor plain = nn::normal(context, {300, 300}, 0.5f, draw);
+  std::size_t changed = 0;
+  for (std::size_t i = 0; i < plain.elements(); ++i) {
+    const float value = plain.data<float>()[i];
+    if (std::fabs(value) > 1)
+      ++changed;
+    else
+      REQUIRE(all.data<float>()[i] == value);
+  }
+  CHECK(changed > 3000);  // 4.55 %
+  CHECK((bits(context, nn::truncated_normal(context, {300}, 0.5f, draw)) ==
+         bits(context, all.slice(0, 0, 1).reshape({300}))));
+}
+
+TEST_CASE("Glorot's normal distribution has his variance", "[unit]") {
+  auto context = make_context({.threads = 1});
+  check_moments(nn::glorot_normal(context, {200, 60, 3, 3}, draw),
+                std::sqrt(2.0 / (60 * 9 + 200 * 9)));
+}
+
+TEST_CASE("orthogonal weights keep lengths", "[unit]") {
+  auto context = make_context({.threads = 1});
+  for (const Shape& shape :
+       {Shape{40, 40}, Shape{12, 5, 3, 3}, Shape{70, 9}, Shape{1, 6}, Shape{6, 1}}) {
+    INFO(to_string(shape));
+    const Tensor weight = nn::orthogonal(context, shape, draw, 3);
+    const std::size_t rows = shape[0], columns = shape.elements() / rows;
+    const bool wide = columns >= rows;
+    const std::size_t count = wide ? rows : columns, length = wide ? columns : rows;
+    double worst = 0;
+    for (std::size_t a = 0; a < count; ++a)
+      for (std::size_t b = 0; b <= a; ++b) {
+        double product = 0;
+        for (std::size_t i = 0; i < length; ++i) {
+          const auto at = [&](std::size_t row) {
+            return static_cast<double>(
+                weight.data<float>()[wide ? row * columns + i : i * columns + row]);
+          };
+          product += at(a) * at(b);
+        }
+        worst = std::max(worst, std::fabs(product - (a == b ? 9 : 0)));
+      }
+    // Elements of at most 3, each rounded to fp32 once.
+    CHECK(worst < 9 * 2 * 0x1p-24 * std::sqrt(static_cast<double>(length)));
+  }
+  // No direction is preferred: the first elements of many rows have variance 1 / columns.
+  const Tensor big = nn::orthogonal(context, {200, 400}, draw);
+  check_moments(big, std::sqrt(1.0 / 400));
+  CHECK_THROWS_AS(nn::orthogonal(context, {4}, draw), Error);
+}

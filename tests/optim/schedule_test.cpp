@@ -6,7 +6,9 @@
 #include "support/errors.hpp"
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <vector>
@@ -156,4 +158,127 @@ TEST_CASE("a schedule's numbers have their ranges", "[unit][optim]") {
   CHECK(refused({.rate = 1, .patience = 0}).find("patience is 0") != std::string::npos);
   CHECK(refused({.rate = 1, .threshold = -1e-4}).find("threshold is ") != std::string::npos);
   CHECK(refused({.rate = 1, .threshold = std::nan("")}).find("threshold is ") != std::string::npos);
+}
+
+TEST_CASE("milestones lower the rate once each", "[unit][optim]") {
+  const Schedule schedule{
+      .rate = 2, .decay = Decay::milestones, .warmup = 4, .factor = 0.5, .milestones = {3, 10}};
+  CHECK(schedule(0) == 0.5);
+  CHECK(schedule(6) == 2);
+  CHECK(schedule(7) == 1);  // the third step since the warm-up
+  CHECK(schedule(13) == 1);
+  CHECK(schedule(14) == 0.5);
+  CHECK(schedule(1000) == 0.5);
+  CHECK(soma_test::message_of([] {
+          Schedule{.rate = 1, .decay = Decay::milestones, .milestones = {5, 5}}(0);
+        }) == "Schedule: milestones is 5 behind 5, wanted ascending steps [operator.value]");
+}
+
+// Figures of PyTorch 2.15 (OneCycleLR with max_lr 0.5, total_steps 20, pct_start 0.25, div_factor 25
+// and final_div_factor 100).
+TEST_CASE("one cycle has PyTorch's learning rates", "[unit][optim]") {
+  const Schedule schedule{
+      .rate = 0.5, .decay = Decay::one_cycle, .warmup = 5, .steps = 20, .final_ratio = 0.0004};
+  const double figures[] = {0.02,
+                            0.0902943725152286,
+                            0.26,
+                            0.4297056274847714,
+                            0.5,
+                            0.494539085423378,
+                            0.4783950098648859,
+                            0.4522733468942994,
+                            0.4173157385290787,
+                            0.37505,
+                            0.3273233468942994,
+                            0.2762216629705866,
+                            0.2239783370294134,
+                            0.1728766531057007,
+                            0.1251500000000001,
+                            0.0828842614709214,
+                            0.0479266531057007,
+                            0.021804990135114,
+                            0.005660914576622,
+                            0.0002};
+  for (std::size_t step = 0; step < std::size(figures); ++step) {
+    INFO(step);
+    CHECK(std::fabs(schedule(step) - figures[step]) < 1e-13);
+  }
+  CHECK(schedule(4) == 0.5);
+  CHECK(schedule(25) == schedule(19));
+  // Without a warm-up it only falls.
+  const Schedule falls{.rate = 1, .decay = Decay::one_cycle, .steps = 4};
+  for (std::uint64_t step = 1; step < 4; ++step) CHECK(falls(step) < falls(step - 1));
+  CHECK(falls(3) == 0);
+  CHECK(soma_test::id_of([] { Schedule{.rate = 1, .decay = Decay::one_cycle}(0); }) ==
+        "operator.value");
+}
+
+// CosineAnnealingWarmRestarts with T_0 4, T_mult 2, eta_min 0.05 at a rate of 0.5.
+TEST_CASE("cosines that start anew have PyTorch's learning rates", "[unit][optim]") {
+  const Schedule schedule{
+      .rate = 0.5, .decay = Decay::warm_restarts, .final_ratio = 0.1, .every = 4, .growth = 2};
+  const double figures[] = {0.5,
+                            0.4340990257669732,
+                            0.275,
+                            0.1159009742330268,
+                            0.5,
+                            0.4828728948150395,
+                            0.4340990257669732,
+                            0.3611037722821452,
+                            0.275,
+                            0.1888962277178548,
+                            0.1159009742330268,
+                            0.0671271051849605,
+                            0.5,
+                            0.4956766880907268,
+                            0.4828728948150395,
+                            0.4620806627680727,
+                            0.4340990257669732,
+                            0.4000033024294105,
+                            0.3611037722821452,
+                            0.3188953224536289,
+                            0.275,
+                            0.2311046775463712,
+                            0.1888962277178548,
+                            0.1499966975705896,
+                            0.1159009742330268,
+                            0.0879193372319273,
+                            0.0671271051849605,
+                            0.0543233119092732,
+                            0.5,
+                            0.4989165635012443};
+  for (std::size_t step = 0; step < std::size(figures); ++step) {
+    INFO(step);
+    CHECK(std::fabs(schedule(step) - figures[step]) < 1e-13);
+  }
+  CHECK(schedule(4) == 0.5);
+  CHECK(schedule(12) == 0.5);
+  CHECK(schedule(28) == 0.5);
+  const Schedule even{.rate = 1, .decay = Decay::warm_restarts, .warmup = 2, .every = 3};
+  CHECK(even(2) == 1);
+  CHECK(even(3000002) == 1);
+  CHECK(even(~std::uint64_t{0}) > 0);
+}
+
+TEST_CASE("a function of the host's own is a factor with a name", "[unit][optim]") {
+  const double share = 0.25;
+  Schedule schedule = Schedule::of([share](std::uint64_t step) { return step < 3 ? 1.0 : share; },
+                                   "quarter from 3");
+  CHECK(soma_test::id_of([&] { schedule(0); }) == "operator.value");  // no rate yet
+  schedule.rate = 0.5;
+  schedule.warmup = 2;
+  CHECK(schedule(0) == 0.25);
+  CHECK(schedule(4) == 0.5);
+  const Schedule copy = schedule;  // functions are copied with their values
+  schedule = {};
+  CHECK(copy(5) == 0.125);
+  CHECK(copy.name == "quarter from 3");
+  CHECK(soma_test::id_of([] { Schedule::of([](std::uint64_t) { return 1.0; }, ""); }) ==
+        "operator.value");
+  CHECK(soma_test::id_of([] { Schedule::of({}, "none"); }) == "operator.value");
+  CHECK(soma_test::id_of([] { Schedule{.rate = 1, .decay = Decay::own}(0); }) == "operator.value");
+  Schedule below = Schedule::of([](std::uint64_t) { return -1.0; }, "below");
+  below.rate = 1;
+  CHECK(soma_test::message_of([&] { below(7); }) ==
+        "Schedule: \"below\" is -1.0 at step 7, wanted a finite number, at least 0 [operator.value]");
 }

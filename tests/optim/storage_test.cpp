@@ -73,6 +73,18 @@ const Kind kinds[] = {
            context, parameters,
            optim::AdagradOptions{.initial_square = 0.125f, .storage = storage}));
      }},
+    {"adadelta",
+     [](Context& context, const Parameters& parameters, const optim::StepStorage& storage) {
+       return stepper(std::make_shared<optim::Adadelta>(
+           context, std::vector<optim::Group>{{.parameters = parameters, .weight_decay = 0.01f}},
+           optim::AdadeltaOptions{.storage = storage}));
+     }},
+    {"radam",
+     [](Context& context, const Parameters& parameters, const optim::StepStorage& storage) {
+       return stepper(std::make_shared<optim::RAdam>(
+           context, std::vector<optim::Group>{{.parameters = parameters, .weight_decay = 0.01f}},
+           optim::RAdamOptions{.beta2 = 0.9, .storage = storage}));
+     }},
 };
 
 // Some rows of a table, others in each step.

@@ -139,6 +139,20 @@ def losses():
         case(f"shares {how}", lambda a, b: F.cross_entropy(a, b, reduction=how), x, constants=[shares])
 
 
+def ctc():
+    """Of 9 + 5 + 7 rows as sequences, with 3, 0 and 4 labels; PyTorch wants them as a padded batch."""
+    rows, labels = [9, 5, 7], [[2, 2, 1], [], [4, 1, 1, 3]]
+    x = Numbers("ctc").tensor([sum(rows), 5], -3, 3)
+
+    def loss(x, how):
+        batch = torch.nn.utils.rnn.pad_sequence(torch.split(x.log_softmax(1), rows))
+        return F.ctc_loss(batch, torch.tensor([l for own in labels for l in own]), torch.tensor(rows),
+                          torch.tensor([len(own) for own in labels]), reduction=how)
+
+    for how in "mean", "sum", "none":
+        case(f"ctc {how}", lambda x: loss(x, how), x)
+
+
 def layers():
     n = Numbers("layers")
     image, scale, shift = n.tensor([3, 4, 5, 6]), n.tensor([4], 1, 2), n.tensor([4])
@@ -160,6 +174,61 @@ def layers():
     case("batch_norm 1d of signals", batch_norm, n.tensor([3, 4, 5]), scale, shift)
 
 
+def more_layers():
+    """Convolutions of any reach, and layers and cells that are made of others."""
+    def reach(name, x, w, b, *settings):
+        n = Numbers(name)
+        case(name, lambda x, w, b: F.conv2d(x, w, b, *settings), n.tensor(x), n.tensor(w), n.tensor(b))
+
+    # Strides, padding, dilation, groups.
+    reach("conv2d dilated", [2, 2, 8, 9], [3, 2, 3, 2], [3], 1, (2, 3), (2, 3), 1)
+    reach("conv2d padding", [2, 2, 3, 4], [3, 2, 2, 2], [3], 1, (3, 2), 1, 1)
+    reach("conv2d groups", [2, 6, 5, 4], [4, 3, 3, 3], [4], (2, 1), 1, 1, 2)
+    reach("conv2d depthwise", [2, 4, 7, 6], [8, 1, 3, 3], [8], 2, 1, 1, 4)
+    n = Numbers("reach")
+    case("conv1d causal", lambda x, w, b: F.conv1d(F.pad(x, (4, 0)), w, b, 1, 0, 2, 2),
+         n.tensor([2, 4, 7]), n.tensor([6, 2, 3]), n.tensor([6]))
+    case("conv_transpose2d groups", lambda x, w, b: F.conv_transpose2d(x, w, b, 2, 1, 1, 2, (2, 3)),
+         n.tensor([2, 4, 3, 4]), n.tensor([4, 3, 3, 2]), n.tensor([6]))
+    case("conv_transpose1d", lambda x, w, b: F.conv_transpose1d(x, w, b, 2, 1, 1), n.tensor([2, 3, 5]),
+         n.tensor([3, 4, 3]), n.tensor([4]))
+    image = n.tensor([2, 3, 5, 7])
+    case("adaptive_max_pool", lambda x: F.adaptive_max_pool2d(x, (3, 4)), image)
+    case("reflect_pad", lambda x: F.pad(x, (3, 2, 1, 4), mode="reflect"), image)
+    case("vector_norm 1", lambda x: torch.linalg.vector_norm(x, dim=1), image)
+    case("instance_norm", lambda x, w, b: F.instance_norm(x, weight=w, bias=b), image, n.tensor([3], 1, 2),
+         n.tensor([3]))
+    case("weight_norm", lambda x, v, g, b: F.conv1d(x, torch._weight_norm(v, g, 0), b, 1, 1), n.tensor([2, 3, 6]),
+         n.tensor([4, 3, 3]), n.tensor([4, 1, 1], 1, 2), n.tensor([4]))
+    ids = torch.tensor([[1, 0, 3], [0, 2, 1]])
+    case("embedding padding", lambda t, i: F.embedding(i.long(), t, padding_idx=1), n.tensor([4, 3]),
+         constants=[ids])
+
+    def recurrent(name, kind, gates, in_width, width, **options):
+        n = Numbers(name)
+        layer = getattr(torch.nn, kind)(in_width, width, **options).double()
+        cell = kind.endswith("Cell")
+        x = n.tensor([3, in_width] if cell else [3, 4, in_width])
+        states = [n.tensor([3, width], -1, 1) for _ in range(2 if gates == 4 else 1)] if cell else []
+        end = "" if cell else "_l0"
+        names = [f"weight_ih{end}", f"weight_hh{end}", f"bias_ih{end}", f"bias_hh{end}"]
+        weights = [n.tensor(list(getattr(layer, name).shape), -1, 1) for name in names]
+
+        def run(x, *rest):
+            own, first = dict(zip(names, rest[:4])), rest[4:]
+            arguments = (x, first[0] if len(first) == 1 else first) if first else (x,)
+            result = torch.func.functional_call(layer, own, arguments)
+            return result if kind in ("LSTMCell",) else (result if cell else (result[0],))
+
+        case(name, run, x, *weights, *states)
+
+    recurrent("rnn tanh", "RNN", 1, 3, 4, batch_first=True)
+    recurrent("rnn relu", "RNN", 1, 3, 4, batch_first=True, nonlinearity="relu")
+    recurrent("rnn cell", "RNNCell", 1, 3, 4)
+    recurrent("gru cell", "GRUCell", 3, 3, 4)
+    recurrent("lstm cell", "LSTMCell", 4, 3, 4)
+
+
 def optimizers():
     """Six steps of a matrix with weight decay and of a vector at half the rate."""
     steps = 6
@@ -168,6 +237,10 @@ def optimizers():
         "rmsprop": lambda groups: torch.optim.RMSprop(groups, alpha=0.9, eps=1e-6),
         "rmsprop momentum": lambda groups: torch.optim.RMSprop(groups, alpha=0.9, eps=1e-6, momentum=0.5),
         "adagrad": lambda groups: torch.optim.Adagrad(groups, lr_decay=0.1, initial_accumulator_value=0.25, eps=1e-6),
+        "adadelta": lambda groups: torch.optim.Adadelta(groups, rho=0.85, eps=1e-6),
+        "radam": lambda groups: torch.optim.RAdam(groups, betas=(0.85, 0.9), eps=1e-6),
+        "radam decoupled": lambda groups: torch.optim.RAdam(groups, betas=(0.85, 0.98), eps=1e-6,
+                                                            decoupled_weight_decay=True),
         "adafactor": lambda groups: torch.optim.Adafactor(groups, eps=(2**-23, 1e-3)),
     }
     found = []
@@ -192,7 +265,9 @@ def main():
     file = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).with_name("pytorch_cases.json")
     functions()
     losses()
+    ctc()
     layers()
+    more_layers()
     lines = ['{"torch": ' + json.dumps(torch.__version__.split("+")[0]) + ',', '"cases": [']
     lines.append(",\n".join(json.dumps(entry) for entry in CASES))
     lines.append('],\n"optimizers": [')

@@ -80,6 +80,117 @@ Function batch_norm() {
   };
 }
 
+// PyTorch's parameters stand behind x, the first states of a cell behind them.
+void set_weights(nn::detail::RecurrentWeights& own, const Arguments& in) {
+  own.input_weight = in[1];
+  own.hidden_weight = in[2];
+  own.input_bias = in[3];
+  own.hidden_bias = in[4];
+}
+
+Function rnn_layer(bool relu) {
+  return [relu](Tape& tape, const Arguments& in) -> Results {
+    nn::Rnn layer(nn::Scope{tape.context()}, 3, 4, {}, relu);
+    set_weights(layer.layers[0], in);
+    return {layer(tape, in[0]).rows};
+  };
+}
+
+template <class Cell>
+Function cell() {
+  return [](Tape& tape, const Arguments& in) -> Results {
+    Cell layer(nn::Scope{tape.context()}, 3, 4);
+    set_weights(layer.weights, in);
+    const nn::CellState now = layer(tape, in[0], {in[5], in.size() > 6 ? in[6] : Var()});
+    return now.cell.defined() ? Results{now.state, now.cell} : Results{now.state};
+  };
+}
+
+Function convolution(const ConvolutionSetting& setting) {
+  return [setting](Tape& tape, const Arguments& in) -> Results {
+    return {conv2d(tape, in[0], in[1], in[2], setting)};
+  };
+}
+
+void more_layers(std::map<std::string, Function>& all) {
+  all["conv2d dilated"] =
+      convolution({.pad_height = 2, .pad_width = 3, .dilation_height = 2, .dilation_width = 3});
+  all["conv2d padding"] = convolution({.pad_height = 3, .pad_width = 2});
+  all["conv2d groups"] =
+      convolution({.stride_height = 2, .pad_height = 1, .pad_width = 1, .groups = 2});
+  all["conv2d depthwise"] = convolution(
+      {.stride_height = 2, .stride_width = 2, .pad_height = 1, .pad_width = 1, .groups = 4});
+  all["conv1d causal"] = [](Tape& t, const Arguments& in) -> Results {
+    nn::Conv1d layer(nn::Scope{t.context()}, 4, 6, 3, {.dilation = 2, .groups = 2, .causal = true});
+    layer.weight = in[1];
+    layer.bias = in[2];
+    return {layer(t, in[0])};
+  };
+  all["conv_transpose2d groups"] = [](Tape& t, const Arguments& in) -> Results {
+    return {conv_transpose2d(t, in[0], in[1], in[2],
+                             {{.stride_height = 2,
+                               .stride_width = 2,
+                               .pad_height = 1,
+                               .pad_width = 1,
+                               .dilation_height = 2,
+                               .dilation_width = 3,
+                               .groups = 2},
+                              1,
+                              1})};
+  };
+  all["conv_transpose1d"] = [](Tape& t, const Arguments& in) -> Results {
+    nn::ConvTranspose1d layer(nn::Scope{t.context()}, 3, 4, 3, {.stride = 2, .pad = 1, .extra = 1});
+    layer.weight = in[1];
+    layer.bias = in[2];
+    return {layer(t, in[0])};
+  };
+  all["adaptive_max_pool"] = [](Tape& t, const Arguments& in) -> Results {
+    return {nn::AdaptiveMaxPool2d(3, 4)(t, in[0])};
+  };
+  all["reflect_pad"] = [](Tape& t, const Arguments& in) -> Results {
+    return {reflect_pad(t, in[0], {{1, 4}, {3, 2}})};
+  };
+  all["vector_norm 1"] = [](Tape& t, const Arguments& in) -> Results {
+    return {vector_norm(t, in[0], 1)};
+  };
+  all["instance_norm"] = [](Tape& t, const Arguments& in) -> Results {
+    nn::InstanceNorm layer(nn::Scope{t.context()}, 3, {.affine = true});
+    layer.weight = in[1];
+    layer.bias = in[2];
+    return {layer(t, in[0])};
+  };
+  all["weight_norm"] = [](Tape& t, const Arguments& in) -> Results {
+    const nn::Scope scope{t.context()};
+    nn::WeightNorm layer(scope, nn::Conv1d(scope, 3, 4, 3, {.pad = 1}));
+    layer.weight_v = in[1];
+    layer.weight_g = in[2];
+    layer.layer.bias = in[3];
+    return {layer(t, in[0])};
+  };
+  all["embedding padding"] = [](Tape& t, const Arguments& in) -> Results {
+    return {embedding(t, in[0], whole(t, in[1], DType::int64), {.padding = 1})};
+  };
+  all["rnn tanh"] = rnn_layer(false);
+  all["rnn relu"] = rnn_layer(true);
+  all["rnn cell"] = cell<nn::RnnCell>();
+  all["gru cell"] = cell<nn::GruCell>();
+  all["lstm cell"] = cell<nn::LstmCell>();
+  for (const LossReduction how : {LossReduction::mean, LossReduction::sum, LossReduction::none}) {
+    const std::string name = how == LossReduction::mean  ? "ctc mean"
+                             : how == LossReduction::sum ? "ctc sum"
+                                                         : "ctc none";
+    all[name] = [how](Tape& t, const Arguments& in) -> Results {
+      const std::size_t rows[] = {9, 5, 7}, labels[] = {3, 0, 4};
+      const std::int64_t ids[] = {2, 2, 1, 4, 1, 1, 3};
+      const Var x =
+          t.with_sequences(log_softmax(t, in[0]), Sequences::from_lengths(t.context(), rows));
+      const Var own = t.constant(Tensor::from(t.context(), std::span(ids), Shape{7}),
+                                 Sequences::from_lengths(t.context(), labels));
+      return {ctc_loss(t, x, own, {.reduction = how})};
+    };
+  }
+}
+
 std::map<std::string, Function> functions() {
   std::map<std::string, Function> all;
   const auto one = [&](const std::string& name, auto function) {
@@ -223,6 +334,7 @@ std::map<std::string, Function> functions() {
   all["conv_transpose2d"] = [](Tape& t, const Arguments& in) -> Results {
     return {conv_transpose2d(t, in[0], in[1], in[2], {{2, 2, 1, 1}, 1, 1})};
   };
+  more_layers(all);
   for (const char* name : {"batch_norm 2d", "batch_norm 1d", "batch_norm 1d of signals"})
     all[name] = batch_norm();
   return all;
@@ -242,6 +354,16 @@ std::unique_ptr<optim::Optimizer> optimizer(const std::string& name, Context& co
     return std::make_unique<optim::Adagrad>(
         context, groups,
         optim::AdagradOptions{.epsilon = 1e-6, .rate_decay = 0.1, .initial_square = 0.25f});
+  if (name == "adadelta")
+    return std::make_unique<optim::Adadelta>(context, groups,
+                                             optim::AdadeltaOptions{.rho = 0.85, .epsilon = 1e-6});
+  if (name == "radam")
+    return std::make_unique<optim::RAdam>(
+        context, groups, optim::RAdamOptions{.beta1 = 0.85, .beta2 = 0.9, .epsilon = 1e-6});
+  if (name == "radam decoupled")
+    return std::make_unique<optim::RAdam>(
+        context, groups,
+        optim::RAdamOptions{.beta1 = 0.85, .beta2 = 0.98, .epsilon = 1e-6, .decoupled = true});
   return std::make_unique<optim::Adafactor>(context, groups);
 }
 

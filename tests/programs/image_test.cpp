@@ -81,6 +81,35 @@ const ConvolutionCase convolutions[] = {
     {{2, 3, 1, 1}, {4, 3, 3, 3}, true, {.pad_height = 1, .pad_width = 1}},
     {{2, 0, 4, 4}, {3, 0, 3, 3}},  // a sum over nothing
     {{2, 3, 130, 140}, {2, 3, 1, 1}, false, {2, 3, 0, 0}},
+    {{2, 3, 30, 41},
+     {4, 3, 3, 4},
+     true,  // strides and dilations, with and without common factors
+     {.stride_height = 2,
+      .stride_width = 6,
+      .pad_height = 5,
+      .pad_width = 3,
+      .dilation_height = 3,
+      .dilation_width = 4}},
+    {{1, 2, 9, 12},
+     {3, 2, 3, 2},
+     false,
+     {.stride_height = 4,
+      .stride_width = 2,
+      .pad_width = 2,
+      .dilation_height = 2,
+      .dilation_width = 4}},
+    {{2, 2, 3, 4},
+     {2, 2, 2, 1},
+     true,  // windows of padding alone
+     {.pad_height = 3, .pad_width = 2, .pad_height_behind = 1, .pad_width_behind = 5}},
+    {{2, 12, 6, 7},
+     {8, 3, 3, 3},
+     true,
+     {.pad_height = 1, .pad_width = 1, .pad_width_behind = 0, .groups = 4}},
+    {{2, 5, 9, 8},
+     {10, 1, 3, 3},
+     true,  // depthwise
+     {.stride_height = 2, .stride_width = 2, .pad_height = 1, .pad_width = 1, .groups = 5}},
 };
 
 // y, dx, dweight, dbias.

@@ -1,9 +1,11 @@
 // These tests train with optimizers other than AdamW, a test's own among them: over threads and
 // ranks, with shared states, interrupted and resumed.
 
+#include <soma/optim/adadelta.hpp>
 #include <soma/optim/adafactor.hpp>
 #include <soma/optim/adam.hpp>
 #include <soma/optim/lamb.hpp>
+#include <soma/optim/radam.hpp>
 #include <soma/optim/rmsprop.hpp>
 #include <soma/optim/sgd.hpp>
 #include <soma/soma.hpp>
@@ -50,7 +52,7 @@ class SignDescent final : public optim::Optimizer {
   bool steps_rows_alone() const override { return true; }
 };
 
-enum class Kind { sgd, momentum, lamb, own, adam, rmsprop, adagrad, adafactor };
+enum class Kind { sgd, momentum, lamb, own, adam, rmsprop, adagrad, adafactor, adadelta, radam };
 
 bool steps_whole(Kind kind) { return kind == Kind::lamb || kind == Kind::adafactor; }
 
@@ -73,6 +75,10 @@ std::unique_ptr<optim::Optimizer> make(Kind kind, Context& context, const Parame
       return std::make_unique<optim::Adagrad>(context, parameters);
     case Kind::adafactor:
       return std::make_unique<optim::Adafactor>(context, parameters);
+    case Kind::adadelta:
+      return std::make_unique<optim::Adadelta>(context, parameters);
+    case Kind::radam:
+      return std::make_unique<optim::RAdam>(context, parameters, optim::RAdamOptions{.beta2 = 0.9});
     case Kind::own:
       break;
   }
@@ -80,7 +86,8 @@ std::unique_ptr<optim::Optimizer> make(Kind kind, Context& context, const Parame
 }
 
 double rate_of(Kind kind) {
-  if (kind == Kind::own || kind == Kind::adam || kind == Kind::rmsprop) return 1e-3;
+  if (kind == Kind::own || kind == Kind::adam || kind == Kind::rmsprop || kind == Kind::radam)
+    return 1e-3;
   return steps_whole(kind) || kind == Kind::adagrad ? 1e-2 : 0.1;
 }
 
@@ -145,8 +152,9 @@ Result train_on(const Settings& settings) {
 }  // namespace
 
 TEST_CASE("any optimizer trains: the same bits over threads, ranks and interruptions", "[unit]") {
-  for (const Kind kind : {Kind::sgd, Kind::momentum, Kind::lamb, Kind::own, Kind::adam,
-                          Kind::rmsprop, Kind::adagrad, Kind::adafactor}) {
+  for (const Kind kind :
+       {Kind::sgd, Kind::momentum, Kind::lamb, Kind::own, Kind::adam, Kind::rmsprop, Kind::adagrad,
+        Kind::adafactor, Kind::adadelta, Kind::radam}) {
     INFO("optimizer " << static_cast<int>(kind));
     const Result one = train_on({.kind = kind});
     CHECK(one.error == "");

@@ -202,6 +202,8 @@ TEST_CASE("the tables of optimizers", "[unit]") {
   CHECK(ranges(optim::LambOptions{}) == adam);
   CHECK(ranges(optim::LazyAdamWOptions{}) == adam);
   CHECK(ranges(optim::RowAdamOptions{}) == adam);
+  CHECK(ranges(optim::RAdamOptions{}) == adam);
+  CHECK(ranges(optim::AdadeltaOptions{}) == "rho: " + share + "; epsilon: " + epsilon);
   CHECK(ranges(optim::RowAdagradOptions{}) ==
         "epsilon: a finite number from 7.888609052210118e-31 in fp32");
   CHECK(ranges(optim::RmsPropOptions{}) ==
@@ -219,7 +221,7 @@ TEST_CASE("the tables of optimizers", "[unit]") {
   CHECK(ranges(optim::Schedule{.rate = 1}) ==
         "rate: " + from_0 +
             "; final_ratio: 0 to 1; every: at least 1; factor: above 0, up to 1; patience: at "
-            "least 1; threshold: 0 to below 1");
+            "least 1; threshold: 0 to below 1; start_ratio: 0 to 1; growth: at least 1");
 }
 
 TEST_CASE("the tables of layers and runs", "[unit]") {
@@ -258,6 +260,8 @@ TEST_CASE("optimizers refuse numbers outside of their ranges", "[unit]") {
   check_optimizer<optim::RmsProp, optim::RmsPropOptions>("RmsProp");
   check_optimizer<optim::Adagrad, optim::AdagradOptions>("Adagrad");
   check_optimizer<optim::Adafactor, optim::AdafactorOptions>("Adafactor");
+  check_optimizer<optim::Adadelta, optim::AdadeltaOptions>("Adadelta");
+  check_optimizer<optim::RAdam, optim::RAdamOptions>("RAdam");
   check_optimizer<optim::RowAdagrad, optim::RowAdagradOptions>("RowAdagrad");
   check_optimizer<optim::RowAdam, optim::RowAdamOptions>("RowAdam");
   auto context = make_context({.threads = 1});
@@ -281,6 +285,8 @@ TEST_CASE("the smallest epsilon that is accepted divides no zero by zero", "[uni
   CHECK(after_zero_gradients<optim::RmsProp>(
             optim::RmsPropOptions{.epsilon = least, .momentum = 0.5f}) == 1);
   CHECK(after_zero_gradients<optim::Adagrad>(optim::AdagradOptions{.epsilon = least}) == 1);
+  CHECK(after_zero_gradients<optim::Adadelta>(optim::AdadeltaOptions{.epsilon = least}) == 1);
+  CHECK(after_zero_gradients<optim::RAdam>(optim::RAdamOptions{.epsilon = least}) == 1);
   CHECK(after_zero_gradients<optim::Adafactor>(optim::AdafactorOptions{.floor = least}) == 1);
   CHECK(after_zero_gradients<optim::RowAdagrad>(optim::RowAdagradOptions{.epsilon = 0x1p-100}) ==
         1);
@@ -381,6 +387,7 @@ TEST_CASE("settings of operators refuse numbers outside of their ranges", "[unit
   check_setting("leaky_relu", LeakySetting{});
   check_setting("cosine_loss", CosineLossSetting{});
   check_setting("rotary", RotarySetting{});
+  check_setting("embedding", EmbeddingSetting{});
   check_setting("sgd_step", SgdSetting{});
   check_setting("adam_step", AdamSetting{});
   check_setting("lamb_step", LambSetting{});

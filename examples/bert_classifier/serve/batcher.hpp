@@ -14,16 +14,20 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
+
+// Of a text: what a classifier says, or the vector of an encoder.
+using Answer = std::variant<soma::models::Prediction, std::vector<float>>;
 
 class Batcher {
  public:
-  using Predictions = std::vector<soma::models::Prediction>;
+  using Answers = std::vector<Answer>;
 
   // Called from any thread; returns when all texts are answered, in their order. `pairs`: the
   // second text of each, or none. Throws the error of a batch that contained one of them. Not after
   // close().
-  Predictions predict(std::span<const std::string> texts, std::span<const std::string> pairs) {
+  Answers answer(std::span<const std::string> texts, std::span<const std::string> pairs) {
     Request request{.texts = texts, .pairs = pairs};
     request.answers.reserve(texts.size());  // a lack of memory here fails only this request
     std::unique_lock lock(mutex_);
@@ -45,7 +49,7 @@ class Batcher {
       some_.wait(lock, [&] { return closed_ || !waiting_.empty(); });
       if (waiting_.empty()) return;
       std::size_t requests = 0, count = 0;  // the batch's requests and texts
-      Predictions answers;
+      Answers answers;
       std::exception_ptr error;
       try {
         std::vector<std::string_view> texts, pairs;
@@ -64,7 +68,7 @@ class Batcher {
           count = texts.size();
         }
         lock.unlock();
-        answers = predict_batch(model, texts, pairs);
+        answers = answer_batch(model, texts, pairs);
       } catch (...) {
         error = std::current_exception();
       }
@@ -88,22 +92,34 @@ class Batcher {
  private:
   struct Request {
     std::span<const std::string> texts, pairs;
-    Predictions answers{};
+    Answers answers{};
     std::exception_ptr error{};
     std::condition_variable answered{};
   };
 
   using Texts = std::span<const std::string_view>;
   template <class Model>
-  static Predictions predict_batch(const Model& model, Texts texts, Texts pairs) {
-    if constexpr (requires { model.predict(texts, soma::DType::fp32, pairs); })
-      return model.predict(texts, soma::DType::fp32, pairs);
-    else
-      return model.predict(texts);
+  static Answers answer_batch(const Model& model, Texts texts, Texts pairs) {
+    Answers answers;
+    if constexpr (requires { model.embed(texts); }) {
+      const soma::Tensor vectors = model.embed(texts);
+      for (std::size_t i = 0; i < texts.size(); ++i) {
+        const std::span<const float> vector =
+            vectors.span<float>().subspan(i * model.width(), model.width());
+        answers.emplace_back(std::vector<float>(vector.begin(), vector.end()));
+      }
+    } else if constexpr (requires { model.predict(texts, soma::DType::fp32, pairs); }) {
+      for (soma::models::Prediction& one : model.predict(texts, soma::DType::fp32, pairs))
+        answers.emplace_back(std::move(one));
+    } else {
+      for (soma::models::Prediction& one : model.predict(texts))
+        answers.emplace_back(std::move(one));
+    }
+    return answers;
   }
 
   // Distributes answers to `requests` requests, from the first on. Allocates nothing.
-  void hand_out(std::size_t requests, Predictions& answers, const std::exception_ptr& error) {
+  void hand_out(std::size_t requests, Answers& answers, const std::exception_ptr& error) {
     auto next = answers.begin();
     for (; requests > 0; --requests) {
       Request& request = *waiting_.front();

@@ -1,9 +1,11 @@
 // The bodies of POST /invocations, and of its answers.
 #pragma once
 
+#include "bert_classifier/serve/batcher.hpp"
 #include "bert_classifier/serve/json_texts.hpp"
 #include "bert_classifier/serve/texts.hpp"
 
+#include <soma/base/fixed.hpp>
 #include <soma/models/text_classifier.hpp>
 #include <soma/text/columns.hpp>
 #include <soma/text/record_reader.hpp>
@@ -17,6 +19,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -309,30 +312,49 @@ inline std::string csv_row(const soma::models::Prediction& prediction) {
   return fields;
 }
 
-// The answer in the order of the texts.
-inline std::string answer(Type type, const std::vector<soma::models::Prediction>& predictions,
+// As embed prints it.
+inline std::string vector_row(const std::vector<float>& vector, std::string_view between) {
+  std::string row;
+  for (const float number : vector)
+    row.append(row.empty() ? "" : between).append(soma::float_text(number));
+  return row;
+}
+
+inline void append_json(std::string& body, const Answer& answer,
+                        const std::vector<std::string>& labels) {
+  if (const auto* vector = std::get_if<std::vector<float>>(&answer))
+    body.append("[").append(vector_row(*vector, ",")).append("]");
+  else
+    append_json(body, std::get<soma::models::Prediction>(answer), labels);
+}
+
+// The answer in the order of the texts. `labels`: those of a classifier.
+inline std::string answer(Type type, const std::vector<Answer>& answers,
                           const std::vector<std::string>& labels) {
   std::string body;
   if (type == Type::json) {
-    body = "{\"predictions\":[";
-    for (const auto& prediction : predictions) {
-      body.append(body.ends_with('[') ? "" : ",");
-      append_json(body, prediction, labels);
+    const bool vectors = !answers.empty() && answers.front().index() == 1;
+    body = vectors ? "{\"vectors\":[" : "{\"predictions\":[";
+    for (const Answer& one : answers) {
+      body.append(&one == answers.data() ? "" : ",");
+      append_json(body, one, labels);
     }
     return body.append("]}\n");
   }
-  if (type == Type::json_lines) {
-    for (const auto& prediction : predictions) {
-      append_json(body, prediction, labels);
+  for (const Answer& one : answers) {
+    const auto* vector = std::get_if<std::vector<float>>(&one);
+    const auto* prediction = std::get_if<soma::models::Prediction>(&one);
+    if (type == Type::json_lines) {
+      append_json(body, one, labels);
       body.push_back('\n');
+    } else if (type == Type::plain) {
+      body.append(vector != nullptr ? "[" + vector_row(*vector, ", ") + "]"
+                                    : to_string(*prediction))
+          .push_back('\n');
+    } else {
+      body.append(vector != nullptr ? vector_row(*vector, ",") : csv_row(*prediction))
+          .append("\r\n");
     }
-    return body;
-  }
-  for (const auto& prediction : predictions) {
-    if (type == Type::plain)
-      body.append(to_string(prediction)).push_back('\n');
-    else
-      body.append(csv_row(prediction)).append("\r\n");
   }
   return body;
 }

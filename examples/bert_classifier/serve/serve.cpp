@@ -1,4 +1,4 @@
-// serve: predictions over HTTP. Each connection has a thread that reads and writes; the main thread
+// serve: predictions, or the vectors of an encoder, over HTTP. Each connection has a thread that reads and writes; the main thread
 // loads the model and alone computes.
 
 #include "bert_classifier/commands.hpp"
@@ -12,6 +12,7 @@
 #include <soma/base/fixed.hpp>
 #include <soma/models/fast_classifier.hpp>
 #include <soma/models/text_classifier.hpp>
+#include <soma/models/text_encoder.hpp>
 #include <soma/soma.hpp>
 #include <soma/sparse.hpp>
 #include <soma/system/clock.hpp>
@@ -242,8 +243,8 @@ void predict(Service& service, Connection& connection, Request& request, Respons
     if (!service.loaded)
       soma::fail(ErrorId{"serve.loading"}, post, "the model", "being loaded", "one that is loaded");
     const bodies::Texts asked = read_texts(service, kinds, body.plain(kinds.packed));
-    response.body() = bodies::answer(
-        kinds.answer, service.batcher.predict(asked.texts, asked.pairs), service.labels);
+    response.body() = bodies::answer(kinds.answer, service.batcher.answer(asked.texts, asked.pairs),
+                                     service.labels);
     response.set(field::content_type, std::string(bodies::name_of(kinds.answer)));
     response.result(http::status::ok);
   } catch (const soma::Error& error) {
@@ -342,7 +343,7 @@ int serve(const ServeOptions& options) {
     Compute compute(options.compute);
     soma::Context& context = compute.context();
     const auto answer = [&](const auto& model, const soma::models::InputForm& form) {
-      service.labels = model.labels();
+      if constexpr (requires { model.labels(); }) service.labels = model.labels();
       service.form = form;
       service.loaded = true;
       service.batcher.run(model, options.batch_size);
@@ -353,6 +354,11 @@ int serve(const ServeOptions& options) {
       soma::models::InputForm form = model.options().input;
       form.pairs = false;  // as every model of this kind
       answer(model, form);
+    } else if (soma::models::is_text_encoder(options.model)) {
+      const auto encoder = soma::models::TextEncoder::from_pretrained(context, options.model);
+      soma::models::InputForm form;
+      form.pairs = false;
+      answer(encoder, form);
     } else {
       using soma::models::TextClassifier;
       const TextClassifier model = TextClassifier::from_pretrained(context, options.model);

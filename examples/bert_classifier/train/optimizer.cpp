@@ -2,10 +2,12 @@
 
 #include "bert_classifier/arguments.hpp"
 
+#include <soma/optim/adadelta.hpp>
 #include <soma/optim/adafactor.hpp>
 #include <soma/optim/adam.hpp>
 #include <soma/optim/adamw.hpp>
 #include <soma/optim/lamb.hpp>
+#include <soma/optim/radam.hpp>
 #include <soma/optim/rmsprop.hpp>
 #include <soma/optim/sgd.hpp>
 
@@ -25,13 +27,16 @@ struct Reader {
 };
 
 std::vector<Reader> readers(const OptimizerOptions& o) {
-  return {{"--beta1", o.beta1.has_value(), {"adamw", "adam", "lamb"}},
-          {"--beta2", o.beta2.has_value(), {"adamw", "adam", "lamb"}},
-          {"--epsilon", o.epsilon.has_value(), {"adamw", "adam", "lamb", "rmsprop", "adagrad"}},
+  return {{"--beta1", o.beta1.has_value(), {"adamw", "adam", "radam", "lamb"}},
+          {"--beta2", o.beta2.has_value(), {"adamw", "adam", "radam", "lamb"}},
+          {"--epsilon",
+           o.epsilon.has_value(),
+           {"adamw", "adam", "radam", "lamb", "rmsprop", "adagrad", "adadelta"}},
           {"--momentum", o.momentum.has_value(), {"sgd", "rmsprop"}},
           {"--dampening", o.dampening.has_value(), {"sgd"}},
           {"--nesterov", o.nesterov, {"sgd"}},
           {"--alpha", o.alpha.has_value(), {"rmsprop"}},
+          {"--rho", o.rho.has_value(), {"adadelta"}},
           {"--rate-decay", o.rate_decay.has_value(), {"adagrad"}},
           {"--initial-square", o.initial_square.has_value(), {"adagrad"}},
           {"--beta2-decay", o.beta2_decay.has_value(), {"adafactor"}},
@@ -114,6 +119,17 @@ std::unique_ptr<soma::optim::Optimizer> make_optimizer(soma::Context& context,
     set(own.rate_decay, given.rate_decay);
     set(own.initial_square, given.initial_square);
     return std::make_unique<Adagrad>(context, groups, own);
+  }
+  if (name == "adadelta") {
+    AdadeltaOptions own{.storage = storage};
+    set(own.rho, given.rho);
+    set(own.epsilon, given.epsilon);
+    return std::make_unique<Adadelta>(context, groups, own);
+  }
+  if (name == "radam") {
+    RAdamOptions own{.storage = storage};
+    set_betas(own, given);
+    return std::make_unique<RAdam>(context, groups, own);
   }
   if (name == "adafactor") {
     if (storage.state != soma::DType::fp32)

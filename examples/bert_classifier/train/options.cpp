@@ -202,16 +202,20 @@ void add_options(CLI::App& command, TrainOptions& options) {
           "--schedule", options.schedule,
           "schedule of the learning rate: constant; linear or cosine, down to a share; step "
           "or exponential, by a factor; plateau, by a factor where --metric no longer "
-          "improves")
+          "improves; milestones, by a factor at each; one_cycle, up over the warm-up and down over "
+          "the rest; warm_restarts, cosines that start anew")
+      // The last one is a function, which a command line cannot give.
       ->check(CLI::IsMember(std::vector<std::string>(std::begin(soma::optim::decay_names),
-                                                     std::end(soma::optim::decay_names))))
+                                                     std::end(soma::optim::decay_names) - 1)))
       ->capture_default_str()
       ->group(loop_group);
   ScheduleOptions& schedule = options.schedule_options;
   real("--schedule-factor", schedule.factor,
-       "of step, exponential, plateau: what the rate is multiplied by; default: 0.1", 1e-6, 1);
+       "of step, exponential, plateau, milestones: what the rate is multiplied by; default: 0.1",
+       1e-6, 1);
   number("--schedule-every", schedule.every,
-         "of step, exponential: the steps after which the factor counts once; default: 1",
+         "of step, exponential: the steps after which the factor counts once; of warm_restarts: "
+         "the steps of the first cosine; default: 1",
          loop_group, count_from(1, std::uint64_t{1} << 40))
       ->default_str("");
   number("--schedule-patience", schedule.patience,
@@ -221,8 +225,21 @@ void add_options(CLI::App& command, TrainOptions& options) {
   real("--schedule-threshold", schedule.threshold,
        "of plateau: the share of the best by which an evaluation has to be better; default: 1e-4",
        0, 0.999);
+  number("--schedule-growth", schedule.growth,
+         "of warm_restarts: how many times the steps of the one before each cosine has; default: 1",
+         loop_group, count_from(1, 1000))
+      ->default_str("");
+  command
+      .add_option("--schedule-milestones", schedule.milestones,
+                  "of milestones: steps since the warm-up, with commas between them")
+      ->delimiter(',')
+      ->group(loop_group);
+  real("--start-ratio", schedule.start_ratio,
+       "of one_cycle: the share of the rate at its beginning; default: 0.04", 0, 1);
   real("--final-ratio", schedule.final_ratio,
-       "of linear, cosine, plateau: the least share of the rate; default: 0", 0, 1);
+       "of linear, cosine, plateau, one_cycle, warm_restarts: the least share of the rate; "
+       "default: 0",
+       0, 1);
   number("--warmup-steps", options.warmup_steps,
          "steps in which the learning rate rises; default: 0 with --pretrained, a twentieth of all "
          "steps for a new model, the steps of the checkpoint with --resume",
@@ -230,23 +247,26 @@ void add_options(CLI::App& command, TrainOptions& options) {
       ->default_str("");
   command
       .add_option("--optimizer", options.optimizer.name,
-                  "adamw, adam, lamb, sgd, rmsprop, adagrad or adafactor; an option that the "
-                  "optimizer does not have is refused")
-      ->check(CLI::IsMember(std::vector<std::string>{"adamw", "adam", "lamb", "sgd", "rmsprop",
-                                                     "adagrad", "adafactor"}))
+                  "adamw, adam, radam, lamb, sgd, rmsprop, adagrad, adadelta or adafactor; an "
+                  "option that the optimizer does not have is refused")
+      ->check(CLI::IsMember(std::vector<std::string>{
+          "adamw", "adam", "radam", "lamb", "sgd", "rmsprop", "adagrad", "adadelta", "adafactor"}))
       ->capture_default_str()
       ->group(loop_group);
   OptimizerOptions& optimizer = options.optimizer;
-  real("--beta1", optimizer.beta1, "of adamw, adam, lamb; default: 0.9", 0, 1);
-  real("--beta2", optimizer.beta2, "of adamw, adam, lamb; default: 0.999", 0, 1);
+  real("--beta1", optimizer.beta1, "of adamw, adam, radam, lamb; default: 0.9", 0, 1);
+  real("--beta2", optimizer.beta2, "of adamw, adam, radam, lamb; default: 0.999", 0, 1);
   real("--epsilon", optimizer.epsilon,
-       "of adamw, adam, rmsprop; default: 1e-8; of lamb: 1e-6; of adagrad: 1e-10", 0, 1);
+       "of adamw, adam, radam, rmsprop; default: 1e-8; of lamb, adadelta: 1e-6; of adagrad: 1e-10",
+       0, 1);
   real("--momentum", optimizer.momentum, "of sgd, rmsprop; default: 0", 0, 1);
   real("--dampening", optimizer.dampening, "of sgd, for its momentum; default: 0", 0, 1);
   command.add_flag("--nesterov", optimizer.nesterov, "of sgd: Nesterov's momentum")
       ->group(loop_group);
   real("--alpha", optimizer.alpha,
        "of rmsprop: share of the old mean of squares that a step keeps; default: 0.99", 0, 1);
+  real("--rho", optimizer.rho,
+       "of adadelta: share of the old means that a step keeps; default: 0.9", 0, 1);
   real("--rate-decay", optimizer.rate_decay, "of adagrad: decay of its rate; default: 0", 0, 1e6);
   real("--initial-square", optimizer.initial_square,
        "of adagrad: first value of the sums of squares; default: 0", 0, 1e6);

@@ -52,8 +52,9 @@ struct RankOptions {
 
 // Each is read by some schedules only; where it is not given, the library's default counts.
 struct ScheduleOptions {
-  std::optional<double> factor, threshold, final_ratio;
-  std::optional<std::uint64_t> every, patience;
+  std::optional<double> factor, threshold, final_ratio, start_ratio;
+  std::optional<std::uint64_t> every, patience, growth;
+  std::vector<std::uint64_t> milestones;
 };
 
 // `name` as the optimizer describes itself. The others are read by some optimizers only; where one
@@ -62,6 +63,7 @@ struct OptimizerOptions {
   std::string name = "adamw";
   std::optional<double> beta1, beta2, epsilon;                         // adamw, adam, lamb ...
   std::optional<double> momentum, dampening, alpha;                    // sgd, rmsprop
+  std::optional<double> rho;                                           // adadelta
   std::optional<double> rate_decay, initial_square;                    // adagrad
   std::optional<double> beta2_decay, floor, least_scale, update_clip;  // adafactor
   bool nesterov = false;                                               // sgd

@@ -29,12 +29,21 @@ void set_schedule(const TrainOptions& options, soma::optim::Schedule& schedule) 
   };
   const ScheduleOptions& given = options.schedule_options;
   read("--schedule-factor", given.factor, schedule.factor,
-       {Decay::step, Decay::exponential, Decay::plateau});
-  read("--schedule-every", given.every, schedule.every, {Decay::step, Decay::exponential});
+       {Decay::step, Decay::exponential, Decay::plateau, Decay::milestones});
+  read("--schedule-every", given.every, schedule.every,
+       {Decay::step, Decay::exponential, Decay::warm_restarts});
+  read("--schedule-growth", given.growth, schedule.growth, {Decay::warm_restarts});
+  read("--start-ratio", given.start_ratio, schedule.start_ratio, {Decay::one_cycle});
+  const bool steps = schedule.decay == Decay::milestones;
+  if (steps != !given.milestones.empty())
+    throw UsageError(steps ? "--schedule milestones needs --schedule-milestones"
+                           : "--schedule-milestones does nothing with --schedule " +
+                                 options.schedule);
+  schedule.milestones = given.milestones;
   read("--schedule-patience", given.patience, schedule.patience, {Decay::plateau});
   read("--schedule-threshold", given.threshold, schedule.threshold, {Decay::plateau});
   read("--final-ratio", given.final_ratio, schedule.final_ratio,
-       {Decay::linear, Decay::cosine, Decay::plateau});
+       {Decay::linear, Decay::cosine, Decay::plateau, Decay::one_cycle, Decay::warm_restarts});
 }
 
 }  // namespace

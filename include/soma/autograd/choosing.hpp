@@ -114,6 +114,9 @@ Var log_softmax(Tape& tape, const Var& x, std::size_t dimension);
 
 // x over its Euclidean norm along a dimension, or over epsilon where the norm is smaller.
 Var normalise(Tape& tape, const Var& x, std::size_t dimension, float epsilon = 1e-12f);
+// The Euclidean norm along a dimension, which disappears; fp32. A vector of zeros has no gradient.
+// Norms below 2^-40 lose digits: 2^-63 is added before the root and subtracted behind it.
+Var vector_norm(Tape& tape, const Var& x, std::size_t dimension);
 // The sum of products of a and b, both normalised, along a dimension, which disappears.
 Var cosine_similarity(Tape& tape, const Var& a, const Var& b, std::size_t dimension,
                       float epsilon = 1e-8f);
@@ -126,8 +129,8 @@ Var glu(Tape& tape, const Var& x, std::size_t dimension);
 // The mean of each window; adaptive_average_pool2d: windows that cover the image evenly.
 Var average_pool2d(Tape& tape, const Var& x, const AveragePoolSetting& setting = {});
 Var adaptive_average_pool2d(Tape& tape, const Var& x, std::size_t height, std::size_t width);
-// x [N, C, H, W], weight [C, O, kernel height, kernel width], bias [O]; y [N, O, H', W'] with
-// H' = (H - 1) stride - 2 pad + kernel + extra.
+// x [N, C, H, W], weight [C, O / groups, kernel height, kernel width], bias [O]; y [N, O, H', W']
+// with H' = (H - 1) stride - padding + (kernel - 1) dilation + 1 + extra.
 Var conv_transpose2d(Tape& tape, const Var& x, const Var& weight, const Var& bias = {},
                      const TransposedSetting& setting = {});
 // Images in another size. Error operator.value: a size of 0.

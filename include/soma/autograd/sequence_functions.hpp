@@ -28,6 +28,11 @@ struct LstmResult {
 LstmResult lstm(Tape& tape, const Var& x, const Var& weight, const Var& bias = {},
                 const Var& state = {}, const Var& cell = {}, const RecurrentSetting& setting = {});
 
+// The same with x [rows, H], a weight [H, H] and no gates: tanh(x + state weight^T + bias), or its
+// part above 0.
+GruResult rnn(Tape& tape, const Var& x, const Var& weight, const Var& bias = {},
+              const Var& state = {}, const RnnSetting& setting = {});
+
 // [rows, C] whose rows form sequences to [sequences, C]: the mean of each sequence's rows, or the
 // largest element of each column. Rows of padding do not count.
 Var sequence_mean(Tape& tape, const Var& x);

@@ -70,6 +70,10 @@ class Var {
   // so no optimizer moves it. Clears its gradient. Error autograd.not_leaf: not a parameter.
   void set_frozen(bool frozen) const;
   bool frozen() const;
+  // A row of a parameter that optimizers leave as it is, whatever gradient or weight decay it has;
+  // to_end: none. Error autograd.not_leaf: not a parameter.
+  void set_resting_row(std::size_t row) const;
+  std::size_t resting_row() const;
   // Gives a parameter another tensor of its shape, for example the same numbers in another type.
   // Errors tensor.undefined, tensor.shape, autograd.not_leaf.
   void set_value(Tensor value) const;
@@ -85,7 +89,8 @@ class Var {
     Tensor value;
     Sequences sequences;
     bool requires_gradient = false;
-    bool frozen = false;     // a parameter that requires none for now
+    bool frozen = false;  // a parameter that requires none for now
+    std::size_t resting_row = to_end;
     bool stands_in = false;  // true: replaces a result while recompute() runs its function
     // True: computed from the rows of a batch. A result of parameters alone is not, so its gradient
     // is a sum over the batch, as a parameter's is.

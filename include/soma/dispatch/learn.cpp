@@ -1,10 +1,12 @@
 // soma::dispatch: tapes, layers, optimizers, models.
 
 #include <soma/autograd/impl/choosing.ipp>
+#include <soma/autograd/impl/ctc.ipp>
 #include <soma/autograd/impl/custom.ipp>
 #include <soma/autograd/impl/differentiable.ipp>
 #include <soma/autograd/impl/embedding_bag.ipp>
 #include <soma/autograd/impl/functions.ipp>
+#include <soma/autograd/impl/image_functions.ipp>
 #include <soma/autograd/impl/list_loss.ipp>
 #include <soma/autograd/impl/losses.ipp>
 #include <soma/autograd/impl/parameter.ipp>
@@ -22,6 +24,7 @@
 #include <soma/models/impl/mlp.ipp>
 #include <soma/models/impl/prediction.ipp>
 #include <soma/nn/impl/batch_norm.ipp>
+#include <soma/nn/impl/cells.ipp>
 #include <soma/nn/impl/class_candidates.ipp>
 #include <soma/nn/impl/class_index.ipp>
 #include <soma/nn/impl/class_sampler.ipp>
@@ -49,6 +52,8 @@
 #include <soma/nn/impl/task.ipp>
 #include <soma/nn/impl/transformer.ipp>
 #include <soma/nn/impl/transformer_decoder.ipp>
+#include <soma/nn/impl/weight_norm.ipp>
+#include <soma/optim/impl/adadelta.ipp>
 #include <soma/optim/impl/adafactor.ipp>
 #include <soma/optim/impl/adam.ipp>
 #include <soma/optim/impl/adamw.ipp>
@@ -57,6 +62,7 @@
 #include <soma/optim/impl/lazy_adamw.ipp>
 #include <soma/optim/impl/loss_scaler.ipp>
 #include <soma/optim/impl/optimizer.ipp>
+#include <soma/optim/impl/radam.ipp>
 #include <soma/optim/impl/rmsprop.ipp>
 #include <soma/optim/impl/row_optimizers.ipp>
 #include <soma/optim/impl/schedule.ipp>

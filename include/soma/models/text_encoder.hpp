@@ -27,6 +27,9 @@ struct TextEncoderOptions {
   std::size_t max_length = 0;  // tokens of a text; longer texts are cut. 0: the folder's limit
 };
 
+// True if the folder has modules.json: it is an encoder's, not only a model's.
+bool is_text_encoder(std::string_view folder);
+
 class TextEncoder {
  public:
   // The encoder's BERT is that of a classifier whose head is not used. Error models.config_value: a

@@ -10,13 +10,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace SOMA_NAMESPACE::nn {
 
 namespace detail {
 
 void describe_steps(Record& record, const ConvolutionSetting& steps);
+// A signal [N, C, L], or its weight, as an image with one row, and back. Error tensor.rank.
+Var image_of(std::string_view operation, Tape& tape, const Var& x);
+Var signal_of(Tape& tape, const Var& y);
 
 }  // namespace detail
 
@@ -26,14 +31,20 @@ Var convolution_transpose_at(const ProductSite& site, Tape& tape, const Var& x, 
                              const Var& bias, const TransposedSetting& setting);
 
 struct Conv1dOptions {
-  std::size_t stride = 1, pad = 0;  // zeros on each side
+  std::size_t stride = 1, pad = 0;  // zeros before the signal, and behind it if not set:
+  std::optional<std::size_t> pad_behind{};
+  std::size_t dilation = 1, groups = 1;  // as in ConvolutionSetting
+  // A result reads its own element and earlier ones: (kernel - 1) dilation zeros before the signal,
+  // none behind it. Then `pad` and `pad_behind` stay as they are here.
+  bool causal = false;
   bool bias = true;
   bool edge = false;  // the first or the last layer of a model (nn/product_site.hpp)
 };
 void fields(FieldVisitor& visitor, Conv1dOptions& options);
 
-// Signals [N, in, L] to [N, out, L'] with L' = (L + 2 pad - kernel) / stride + 1, computed as
-// images with one row.
+// Signals [N, in, L] to [N, out, L'] with L' = (L + padding - (kernel - 1) dilation - 1) / stride
+// + 1, computed as images with one row. Error operator.value: groups that do not divide the
+// channels, or a padding beside `causal`.
 class Conv1d {
  public:
   Conv1d() = default;
@@ -44,7 +55,7 @@ class Conv1d {
   void collect(Collector& collector) const;
   void describe(Record& record) const;
 
-  Var weight, bias;  // [out, in, kernel], [out]
+  Var weight, bias;  // [out, in / groups, kernel], [out]
   ConvolutionSetting setting;
   ProductSite site{};
 };
@@ -56,7 +67,8 @@ struct ConvTranspose2dOptions {
 };
 void fields(FieldVisitor& visitor, ConvTranspose2dOptions& options);
 
-// Images [N, in, H, W] to [N, out, H', W'] with H' = (H - 1) stride - 2 pad + kernel + extra.
+// Images [N, in, H, W] to [N, out, H', W'] with H' = (H - 1) stride - padding + (kernel - 1)
+// dilation + 1 + extra.
 class ConvTranspose2d {
  public:
   ConvTranspose2d() = default;
@@ -66,7 +78,33 @@ class ConvTranspose2d {
   void collect(Collector& collector) const;
   void describe(Record& record) const;
 
-  Var weight, bias;  // [in, out, kernel, kernel], [out]
+  Var weight, bias;  // [in, out / groups, kernel, kernel], [out]
+  TransposedSetting setting;
+  ProductSite site{};
+};
+
+struct ConvTranspose1dOptions {
+  std::size_t stride = 1, pad = 0;  // as many elements fewer at each end
+  std::size_t extra = 0;            // elements behind the result's last, below the stride
+  std::size_t dilation = 1, groups = 1;
+  bool bias = true;
+  bool edge = false;  // as in Conv1dOptions
+};
+void fields(FieldVisitor& visitor, ConvTranspose1dOptions& options);
+
+// Signals [N, in, L] to [N, out, L'] with L' = (L - 1) stride - 2 pad + (kernel - 1) dilation + 1 +
+// extra, computed as images with one row.
+class ConvTranspose1d {
+ public:
+  ConvTranspose1d() = default;
+  ConvTranspose1d(const Scope& scope, std::size_t in, std::size_t out, std::size_t kernel,
+                  const ConvTranspose1dOptions& options = {});
+  // Errors tensor.rank, and those of conv_transpose2d().
+  Var operator()(Tape& tape, const Var& x) const;
+  void collect(Collector& collector) const;
+  void describe(Record& record) const;
+
+  Var weight, bias;  // [in, out / groups, kernel], [out]
   TransposedSetting setting;
   ProductSite site{};
 };

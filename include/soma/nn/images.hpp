@@ -20,6 +20,30 @@ class MaxPool2d {
   MaxPoolSetting setting;
 };
 
+// Images to height x width largest elements; the windows cover each image evenly.
+class AdaptiveMaxPool2d {
+ public:
+  AdaptiveMaxPool2d(std::size_t out_height, std::size_t out_width)
+      : height(out_height), width(out_width) {}
+  Var operator()(Tape& tape, const Var& x) const;
+  void collect(Collector&) const {}
+  void describe(Record& record) const;
+
+  std::size_t height, width;
+};
+
+// Mirror images of the pixels around images [..., H, W]: as many before and behind.
+class ReflectionPad2d {
+ public:
+  explicit ReflectionPad2d(std::size_t pixels) : height(pixels), width(pixels) {}
+  ReflectionPad2d(std::size_t rows, std::size_t columns) : height(rows), width(columns) {}
+  Var operator()(Tape& tape, const Var& x) const;
+  void collect(Collector&) const {}
+  void describe(Record& record) const;
+
+  std::size_t height, width;
+};
+
 struct Pool1dOptions {
   std::size_t kernel = 2;
   std::size_t stride = 0;  // 0: as the kernel, so that windows do not overlap

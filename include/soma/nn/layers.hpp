@@ -34,11 +34,22 @@ class Linear {
   ProductSite site;
 };
 
+struct EmbeddingOptions {
+  float standard_deviation = 1;
+  // The row of an id that fills places up: zeros at first, without gradient, and no optimizer moves
+  // it (Var::set_resting_row).
+  std::optional<std::size_t> padding{};
+};
+void fields(FieldVisitor& visitor, EmbeddingOptions& options);
+
 // Ids of any shape to [..., width].
 class Embedding {
  public:
   Embedding() = default;
   Embedding(const Scope& scope, std::size_t rows, std::size_t width, float standard_deviation = 1);
+  // Error operator.value: a padding that is no row.
+  Embedding(const Scope& scope, std::size_t rows, std::size_t width,
+            const EmbeddingOptions& options);
   Var operator()(Tape& tape, const Var& ids) const;
   void collect(Collector& collector) const;
 
@@ -73,6 +84,17 @@ class Dropout {
   std::uint32_t stream = 0;
 };
 
+namespace detail {
+
+// [out, in / groups, height, width]. Error operator.value: groups that divide neither.
+Shape convolution_weight(std::string_view layer, std::size_t in, std::size_t out,
+                         std::size_t height, std::size_t width, const ConvolutionSetting& setting);
+// Dilation, groups and the padding behind, where they are not the default: a run from before these
+// settings keeps its identity.
+void describe_reach(Record& record, const ConvolutionSetting& setting);
+
+}  // namespace detail
+
 struct Conv2dOptions {
   ConvolutionSetting setting{};
   bool bias = true;
@@ -80,7 +102,8 @@ struct Conv2dOptions {
 };
 void fields(FieldVisitor& visitor, Conv2dOptions& options);
 
-// Images [N, in, H, W] to [N, out, H', W'], kernel x kernel.
+// Images [N, in, H, W] to [N, out, H', W'], kernel x kernel. Error operator.value: groups that do
+// not divide both numbers of channels.
 class Conv2d {
  public:
   Conv2d() = default;
@@ -88,8 +111,10 @@ class Conv2d {
          const Conv2dOptions& options = {});
   Var operator()(Tape& tape, const Var& x) const;
   void collect(Collector& collector) const;
+  // Settings that are not the default; strides and paddings are not described.
+  void describe(Record& record) const;
 
-  Var weight, bias;  // [out, in, kernel, kernel], [out]
+  Var weight, bias;  // [out, in / groups, kernel, kernel], [out]
   ConvolutionSetting setting;
   ProductSite site{};
 };

@@ -1,5 +1,5 @@
 #pragma once
-// Norms beyond LayerNorm: RmsNorm and GroupNorm.
+// Norms beyond LayerNorm: RmsNorm, GroupNorm and InstanceNorm.
 
 #include <soma/autograd/functions.hpp>
 #include <soma/base/record.hpp>
@@ -46,6 +46,30 @@ class GroupNorm {
 
   Var weight, bias;  // [channels]
   std::size_t groups = 1;
+  float epsilon = 1e-5f;
+  LayerPath path{};
+};
+
+struct InstanceNormOptions {
+  float epsilon = 1e-5f;
+  bool affine = false;  // a weight and a bias for each channel
+};
+void fields(FieldVisitor& visitor, InstanceNormOptions& options);
+
+// Layer norm over each channel of each sample of x [N, C, ...]; it keeps no running statistics.
+// arXiv 1607.08022.
+class InstanceNorm {
+ public:
+  InstanceNorm() = default;
+  // Error operator.value.
+  InstanceNorm(const Scope& scope, std::size_t channel_count, const InstanceNormOptions& how = {});
+  // Error tensor.shape.
+  Var operator()(Tape& tape, const Var& x) const;
+  void collect(Collector& collector) const;
+  void describe(Record& record) const;
+
+  Var weight, bias;  // [channels], or undefined
+  std::size_t channels = 0;
   float epsilon = 1e-5f;
   LayerPath path{};
 };

@@ -41,8 +41,12 @@ struct RecurrentResult {
 
 namespace detail {
 
-// The weights of one layer and direction.
+// The end of a parameter's name: "_" and the layer; nothing of a cell.
+std::string behind(const std::string& layer);
+
+// The weights of one layer and direction; `layer` is empty for a cell.
 struct RecurrentWeights {
+  RecurrentWeights() = default;
   RecurrentWeights(const Scope& scope, std::size_t gates, std::size_t in, std::size_t hidden,
                    const std::string& layer);
   void collect(Collector& collector) const;
@@ -54,7 +58,7 @@ struct RecurrentWeights {
 
 }  // namespace detail
 
-// The common base of Gru and Lstm.
+// The common base of Gru, Lstm and Rnn.
 class RecurrentLayers {
  public:
   void collect(Collector& collector) const;

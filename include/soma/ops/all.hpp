@@ -24,6 +24,7 @@
 #include <soma/ops/image/resize.hpp>
 #include <soma/ops/loss/cosine.hpp>
 #include <soma/ops/loss/cross_entropy.hpp>
+#include <soma/ops/loss/ctc.hpp>
 #include <soma/ops/loss/element_loss.hpp>
 #include <soma/ops/loss/nll.hpp>
 #include <soma/ops/optimizer/accumulate.hpp>
@@ -42,6 +43,7 @@
 #include <soma/ops/rows/softmax.hpp>
 #include <soma/ops/sequence/gru.hpp>
 #include <soma/ops/sequence/lstm.hpp>
+#include <soma/ops/sequence/rnn.hpp>
 #include <soma/ops/sequence/rotary.hpp>
 #include <soma/ops/sequence/sequence_pool.hpp>
 #include <soma/ops/views/cast.hpp>
@@ -120,7 +122,10 @@ constexpr auto list_operators(std::index_sequence<unary...>, std::index_sequence
                     &ops::cumsum,
                     &ops::resize,
                     &ops::scatter_add,
-                    &ops::sequence_pool};
+                    &ops::sequence_pool,
+                    &ops::rnn,
+                    &ops::rnn_backward,
+                    &ops::ctc_loss};
 }
 inline constexpr auto operator_list = list_operators(std::make_index_sequence<unary_count>(),
                                                      std::make_index_sequence<binary_count>());
@@ -176,6 +181,8 @@ constexpr BuiltInOperators make_built_in(std::index_sequence<unary...>,
           .resize = &ops::resize,
           .scatter_add = &ops::scatter_add,
           .sequence_pool = &ops::sequence_pool,
+          .rnn = &ops::rnn,
+          .ctc_loss = &ops::ctc_loss,
           .clamp = &ops::parametric<Clamp>,
           .power = &ops::parametric<Power>,
           .leaky_relu = &ops::parametric<Leaky>,

@@ -83,6 +83,7 @@ void fields(FieldVisitor& visitor, AttentionSetting& setting);
 
 struct EmbeddingSetting {
   bool dense_gradient = false;  // true: the gradient has all rows, mostly zeros
+  std::int64_t padding = -1;    // the row that has no gradient; -1: none
 };
 void fields(FieldVisitor& visitor, EmbeddingSetting& setting);
 
@@ -124,9 +125,16 @@ struct ElementLossSetting {
 };
 void fields(FieldVisitor& visitor, ElementLossSetting& setting);
 
+inline constexpr std::uint32_t as_before = 0xFFFFFFFF;
+
+// A pool has strides and padding on both sides alone.
 struct ConvolutionSetting {
   std::size_t stride_height = 1, stride_width = 1;
-  std::size_t pad_height = 0, pad_width = 0;  // zeros on each side
+  std::size_t pad_height = 0, pad_width = 0;  // zeros before the image, and behind it if not set:
+  std::uint32_t pad_height_behind = as_before, pad_width_behind = as_before;
+  std::uint32_t dilation_height = 1, dilation_width = 1;  // from a pixel of the window to the next
+  // The channels of x and of the result are in so many groups, and a result reads its own group.
+  std::uint32_t groups = 1;
 };
 void fields(FieldVisitor& visitor, ConvolutionSetting& setting);
 

@@ -85,6 +85,19 @@ struct Slot {
   Tensor rows_of(const Tensor& tensor) const;
 };
 
+// Keeps a parameter's resting row over a step: put back at the end of the scope. Costs nothing
+// where there is none.
+class RestingRow {
+ public:
+  RestingRow(Context& context, const Slot& slot);
+  ~RestingRow();
+  RestingRow(const RestingRow&) = delete;
+  RestingRow& operator=(const RestingRow&) = delete;
+
+ private:
+  Tensor row_{}, kept_{};
+};
+
 // A variable, or some of its rows, that is listed twice would take two steps at once.
 void check_new(const std::vector<Slot>& before, const Parameter& parameter);
 

@@ -32,6 +32,15 @@ Window window(std::size_t channels, std::size_t height, std::size_t width,
   return w;
 }
 
+// The same reach with fewer pixels, so many apart.
+Window dilated(Window w, std::size_t down, std::size_t across) {
+  w.kernel_height = (w.kernel_height - 1) / down + 1;
+  w.kernel_width = (w.kernel_width - 1) / across + 1;
+  w.dilation_height = down;
+  w.dilation_width = across;
+  return w;
+}
+
 std::vector<Window> windows() {
   std::vector<Window> all{
       window(3, 7, 5, 3, 3, 1, 1, 1, 1),    window(2, 8, 9, 3, 2, 2, 3, 0, 1),
@@ -50,6 +59,8 @@ std::vector<Window> convolutions() {
   std::vector<Window> all = windows();
   all.push_back(window(2, 3, 3, 1, 1, 1, 1, 2, 2));
   all.push_back(window(2, 2, 3, 2, 2, 1, 2, 4, 3));
+  all.push_back(dilated(window(2, 9, 8, 5, 7, 1, 1, 1, 2), 2, 3));
+  all.push_back(dilated(window(3, 6, 11, 5, 5, 2, 3, 4, 3), 4, 2));
   return all;
 }
 
@@ -141,6 +152,71 @@ TEST_CASE("max pooling takes the first of the largest, NaN before all", "[unit][
         context.kernels().image.max_pool_backward(args);
         reference::max_pool_backward(w, indices.data(), dy.data(), expected_dimage.data());
         CHECK(same_bits(dimage, expected_dimage));
+      }
+    }
+  });
+}
+
+TEST_CASE("depthwise convolution adds positions in order", "[unit][image]") {
+  on_every_target([](Context& context) {
+    std::vector<Window> all = convolutions();
+    Window behind = window(1, 5, 37, 3, 3, 2, 1, 1, 1);  // one row and column more
+    ++behind.out_width;
+    all.push_back(behind);
+    all.push_back(window(1, 40, 70, 3, 3, 1, 1, 1, 1));  // more than one run of pixels
+    for (Window w : all) {
+      if (w.channels == 0) continue;
+      w.channels = 1;
+      for (const std::size_t outputs : {1u, 2u}) {
+        INFO(describe(w));
+        const std::size_t area = w.kernel_height * w.kernel_width, windows = windows_of(w);
+        const std::vector<float> image = soma_test::small_floats(DType::fp32, image_size(w), 1);
+        const std::vector<float> weight = soma_test::small_floats(DType::fp32, outputs * area, 2);
+        const std::vector<float> dy = soma_test::small_floats(DType::fp32, outputs * windows, 3);
+        const std::vector<float> bias{0.5f, -2.0f};
+        const std::size_t bytes = DepthwisePlanes(w).workspace_bytes();
+        const Storage workspace = Storage::allocate(context.heap(), bytes);
+        std::vector<float> y(outputs * windows + 1, 9.0f), expected(y);
+        std::vector<float> dimage(image_size(w) + 1, 9.0f), expected_dimage(dimage);
+        std::vector<float> dweight(outputs * area, 1.0f);
+        std::vector<double> exact(outputs * area), most(outputs * area);
+        DepthwiseArgs args{.window = w,
+                           .outputs = outputs,
+                           .image = image.data(),
+                           .weight = weight.data(),
+                           .bias = bias.data(),
+                           .y = y.data(),
+                           .dy = dy.data(),
+                           .dimage = dimage.data(),
+                           .dweight = dweight.data(),
+                           .workspace = workspace.data()};
+        context.kernels().image.depthwise(args);
+        reference::depthwise(w, outputs, image.data(), weight.data(), bias.data(), expected.data());
+        CHECK(same_bits(y, expected));
+        context.kernels().image.depthwise_backward(args);
+        reference::depthwise_backward(w, outputs, image.data(), weight.data(), dy.data(),
+                                      expected_dimage.data(), exact.data());
+        // Gaps add zeros of either sign: -0, of products that underflow, may become 0.
+        for (float& value : dimage) value += 0.0f;
+        for (float& value : expected_dimage) value += 0.0f;
+        CHECK(same_bits(dimage, expected_dimage));
+        std::vector<float> sizes(image), steps(dy), unused(dimage);
+        for (float& value : sizes) value = std::fabs(value);
+        for (float& value : steps) value = std::fabs(value);
+        reference::depthwise_backward(w, outputs, sizes.data(), weight.data(), steps.data(),
+                                      unused.data(), most.data());
+        // A lane's multiply-adds, the tree of lanes, a level of the tree of runs, and the addition.
+        bool close = true;
+        for (std::size_t k = 0; k < exact.size(); ++k)
+          close = close && std::fabs(static_cast<double>(dweight[k]) - 1 - exact[k]) <=
+                               72 * 0x1p-24 * (most[k] + 1);
+        CHECK(close);
+        // Gradients that nobody wants are not written.
+        const std::vector<float> before(dweight);
+        args.dimage = nullptr;
+        args.dweight = nullptr;
+        context.kernels().image.depthwise_backward(args);
+        CHECK(dweight == before);
       }
     }
   });

@@ -335,6 +335,16 @@ SOMA_INLINE Var normalise(Tape& tape, const Var& x, std::size_t dimension, float
   return dtype == DType::fp32 ? y : cast(tape, y, dtype);
 }
 
+SOMA_INLINE Var vector_norm(Tape& tape, const Var& x, std::size_t dimension) {
+  detail::check_dimension("vector_norm", x.value(), dimension);
+  const Var wide = x.value().dtype() == DType::fp32 ? x : cast(tape, x, DType::fp32);
+  const Var squares = sum(tape, square(tape, wide), std::uint32_t{1} << dimension);
+  const auto number = [&](float value) {
+    return tape.constant(Tensor::full(tape.context(), Shape{1}, value));
+  };
+  return sub(tape, sqrt(tape, maximum(tape, squares, number(0x1p-126f))), number(0x1p-63f));
+}
+
 SOMA_INLINE Var cosine_similarity(Tape& tape, const Var& a, const Var& b, std::size_t dimension,
                                   float epsilon) {
   return sum(

@@ -26,6 +26,13 @@ SOMA_INLINE LstmResult lstm(Tape& tape, const Var& x, const Var& weight, const V
   return {outputs[0], outputs[1], outputs[2]};
 }
 
+SOMA_INLINE GruResult rnn(Tape& tape, const Var& x, const Var& weight, const Var& bias,
+                          const Var& state, const RnnSetting& setting) {
+  const Var inputs[] = {x, weight, bias, state};
+  const VarOutputs outputs = tape.apply_all(*tape.operators().rnn, setting, inputs);
+  return {outputs[0], outputs[1]};
+}
+
 SOMA_INLINE Var sequence_mean(Tape& tape, const Var& x) {
   return tape.apply(*tape.operators().sequence_pool, SequencePoolSetting{}, {x});
 }

@@ -109,6 +109,15 @@ SOMA_INLINE void Var::set_frozen(bool frozen) const {
 
 SOMA_INLINE bool Var::frozen() const { return state().frozen; }
 
+SOMA_INLINE void Var::set_resting_row(std::size_t row) const {
+  if (!is_leaf() || !(state().requires_gradient || state().frozen))
+    fail(error_id::not_leaf, "Var::set_resting_row", "variable", state().value.describe(),
+         "a parameter");
+  state().resting_row = row;
+}
+
+SOMA_INLINE std::size_t Var::resting_row() const { return state().resting_row; }
+
 SOMA_INLINE void Var::set_value(Tensor value) const {
   if (!is_leaf())
     fail(error_id::not_leaf, "Var::set_value", "variable", "the result of an operator",

@@ -1,5 +1,6 @@
 // The image entries of the kernel table: image to columns and back, max pooling. They move and
-// compare numbers; the one sum, fold's, is of plain floats.
+// compare numbers; the one sum, fold's, is of plain floats. Depthwise convolution has a file of its
+// own.
 
 #if defined(SOMA_KERNELS_IMAGE_IMAGE_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_IMAGE_IMAGE_INL_HPP
@@ -10,6 +11,7 @@
 
 #include <soma/base/config.hpp>
 #include <soma/kernels/image/args.hpp>
+#include <soma/kernels/image/depthwise-inl.hpp>
 
 #include <hwy/highway.h>
 
@@ -29,19 +31,25 @@ struct WindowSpan {
 };
 
 static inline WindowSpan window_span(std::size_t position, std::size_t stride, std::size_t kernel,
-                                     std::size_t pad, std::size_t extent) {
+                                     std::size_t pad, std::size_t extent, std::size_t dilation) {
   const std::size_t start = position * stride;  // with padding counted
-  const std::size_t left = start < pad + extent ? pad + extent - start : 0;
-  const std::size_t begin = start < pad ? pad - start : 0, end = (std::min)(left, kernel);
+  std::size_t left = start < pad + extent ? pad + extent - start : 0;
+  std::size_t begin = start < pad ? pad - start : 0;
+  if (dilation != 1) {
+    left = (left + dilation - 1) / dilation;
+    begin = (begin + dilation - 1) / dilation;
+  }
+  const std::size_t end = (std::min)(left, kernel);
   if (begin >= end) return {0, 0, 0};
-  return {begin, end, start + begin - pad};
+  return {begin, end, start + begin * dilation - pad};
 }
 
 static inline WindowSpan rows_of(const Window& w, std::size_t i) {
-  return window_span(i, w.stride_height, w.kernel_height, w.pad_height, w.height);
+  return window_span(i, w.stride_height, w.kernel_height, w.pad_height, w.height,
+                     w.dilation_height);
 }
 static inline WindowSpan columns_of(const Window& w, std::size_t j) {
-  return window_span(j, w.stride_width, w.kernel_width, w.pad_width, w.width);
+  return window_span(j, w.stride_width, w.kernel_width, w.pad_width, w.width, w.dilation_width);
 }
 
 // Kernels are a few pixels wide: a call of memcpy would cost more than the copy.
@@ -64,8 +72,11 @@ static inline void unfold_window(const Window& w, const float* image, const Wind
     const float* from = image + (channel * w.height + rows.pixel) * w.width + columns.pixel;
     float* to = out + channel * area + rows.begin * w.kernel_width + columns.begin;
     for (std::size_t k = rows.begin; k < rows.end; ++k) {
-      copy_pixels(from, width, to);
-      from += w.width;
+      if (w.dilation_width == 1)
+        copy_pixels(from, width, to);
+      else
+        for (std::size_t x = 0; x < width; ++x) to[x] = from[x * w.dilation_width];
+      from += w.dilation_height * w.width;
       to += w.kernel_width;
     }
   }
@@ -91,9 +102,9 @@ static inline void fold_window(const Window& w, const float* in, const WindowSpa
     const float* from = in + channel * area + rows.begin * w.kernel_width + columns.begin;
     float* to = image + (channel * w.height + rows.pixel) * w.width + columns.pixel;
     for (std::size_t k = rows.begin; k < rows.end; ++k) {
-      for (std::size_t x = 0; x < width; ++x) to[x] += from[x];
+      for (std::size_t x = 0; x < width; ++x) to[x * w.dilation_width] += from[x];
       from += w.kernel_width;
-      to += w.width;
+      to += w.dilation_height * w.width;
     }
   }
 }
@@ -161,6 +172,8 @@ static inline void max_pool_backward(const MaxPoolArgs& args) noexcept {
     .fold = fold,
     .max_pool = max_pool,
     .max_pool_backward = max_pool_backward,
+    .depthwise = depthwise,
+    .depthwise_backward = depthwise_backward,
 };
 
 }  // namespace HWY_NAMESPACE

@@ -89,9 +89,13 @@ struct LambArgs {
 
 // RMSprop and Adagrad: g += weight_decay * w; v = keep * v + add * g^2;
 // s = g / (sqrt(v) + epsilon); w -= rate * s, or with momentum b = momentum * b + s; w -= rate * b.
+//
+// Adadelta (`step_squares`), with u in the place of the momentum: v = keep * v + add * g^2;
+// s = sqrt(u + epsilon) / sqrt(v + epsilon) * g; u = keep * u + add * s^2; w -= rate * s.
 struct RmsArgs {
   StepRows rows{};
   StateRun weight{}, v{}, momentum_state{};  // momentum_state.data nullptr: momentum 0
+  bool step_squares = false;
   GradientRun gradient{};
   float rate = 0, keep = 1, add = 1, epsilon = 1e-8f, momentum = 0, weight_decay = 0;
 };

@@ -18,7 +18,8 @@ void for_each_position(const Window& w, std::size_t i, std::size_t j, const Visi
   for (std::size_t channel = 0; channel < w.channels; ++channel)
     for (std::size_t k = 0; k < w.kernel_height; ++k)
       for (std::size_t l = 0; l < w.kernel_width; ++l, ++column) {
-        const std::size_t y = i * w.stride_height + k, x = j * w.stride_width + l;  // with padding
+        const std::size_t y = i * w.stride_height + k * w.dilation_height,  // with padding
+            x = j * w.stride_width + l * w.dilation_width;
         const bool inside = y >= w.pad_height && y < w.pad_height + w.height && x >= w.pad_width &&
                             x < w.pad_width + w.width;
         visit(column, inside,
@@ -77,6 +78,42 @@ void max_pool_backward(const Window& w, const std::int32_t* indices, const T* dy
   for (std::size_t p = 0; p < w.channels * plane; ++p) dimage[p] = 0;
   for (std::size_t i = 0; i < w.channels * windows; ++i)
     dimage[i / windows * plane + static_cast<std::size_t>(indices[i])] += dy[i];
+}
+
+// One channel of a depthwise convolution: results, then the gradients of image and weight.
+template <class T>
+void depthwise(const Window& w, std::size_t outputs, const T* image, const T* weight, const T* bias,
+               T* y) {
+  const std::size_t windows = w.out_height * w.out_width, area = w.kernel_height * w.kernel_width;
+  for (std::size_t o = 0; o < outputs; ++o)
+    for (std::size_t at = 0; at < windows; ++at) {
+      T sum = bias != nullptr ? bias[o] : T{0};
+      for_each_position(w, at / w.out_width, at % w.out_width,
+                        [&](std::size_t k, bool inside, std::size_t pixel) {
+                          if (inside) sum = std::fma(weight[o * area + k], image[pixel], sum);
+                        });
+      y[o * windows + at] = sum;
+    }
+}
+
+// dimage: results in order, and of each its positions in order.
+template <class T>
+void depthwise_backward(const Window& w, std::size_t outputs, const T* image, const T* weight,
+                        const T* dy, T* dimage, double* dweight) {
+  const std::size_t windows = w.out_height * w.out_width, area = w.kernel_height * w.kernel_width;
+  for (std::size_t p = 0; p < w.height * w.width; ++p) dimage[p] = 0;
+  for (std::size_t k = 0; k < outputs * area; ++k) dweight[k] = 0;
+  for (std::size_t o = 0; o < outputs; ++o)
+    for (std::size_t position = 0; position < area; ++position)
+      for (std::size_t at = 0; at < windows; ++at)
+        for_each_position(w, at / w.out_width, at % w.out_width,
+                          [&](std::size_t k, bool inside, std::size_t pixel) {
+                            if (k != position || !inside) return;
+                            const T d = dy[o * windows + at];
+                            dimage[pixel] = std::fma(weight[o * area + k], d, dimage[pixel]);
+                            dweight[o * area + k] +=
+                                static_cast<double>(d) * static_cast<double>(image[pixel]);
+                          });
 }
 
 }  // namespace SOMA_NAMESPACE::reference

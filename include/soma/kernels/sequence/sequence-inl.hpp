@@ -11,6 +11,7 @@
 #include <soma/kernels/rows/matrix_io-inl.hpp>
 #include <soma/kernels/rows/vector_loops-inl.hpp>
 #include <soma/kernels/sequence/args.hpp>
+#include <soma/kernels/sequence/ctc-inl.hpp>
 #include <soma/simd/math-inl.hpp>
 
 #include <hwy/highway.h>
@@ -166,6 +167,31 @@ static inline void lstm_backward_kernel(const LstmBackwardArgs& args) noexcept {
   });
 }
 
+static inline void rnn_kernel(const RnnArgs& args) noexcept {
+  const Floats d;
+  for_run_parts(args.hidden, [&](const RunPart& part) HWY_ATTR {
+    const FloatVector sum = hn::Add(part(args.x), part(args.h)), before = part(args.state);
+    // NaN stays NaN.
+    const FloatVector after = args.relu ? hn::IfThenZeroElse(hn::Lt(sum, hn::Zero(d)), sum)
+                                        : FloatVector(tanh_lanes(d, sum));
+    part.write(after, args.notes);
+    part.write(before, args.notes + args.hidden);
+    part.write(after, args.state);
+    part.write(after, args.y);
+  });
+}
+
+static inline void rnn_backward_kernel(const RnnBackwardArgs& args) noexcept {
+  const Floats d;
+  for_run_parts(args.hidden, [&](const RunPart& part) HWY_ATTR {
+    const FloatVector after = part(args.notes), from = hn::Add(part(args.dstate), part(args.dy));
+    const FloatVector dx = args.relu ? hn::IfThenZeroElse(hn::Le(after, hn::Zero(d)), from)
+                                     : through_tanh(from, after);
+    part.write(dx, args.dx);
+    part.write(dx, args.dx_too);
+  });
+}
+
 // Some pairs of a head.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void turn_pairs(const float* a, const float* b,
                                                      const float* cosines, const float* sines,
@@ -205,8 +231,16 @@ static inline void rotary_kernel(const RotaryArgs& args) noexcept {
   }
 }
 
-static constexpr SequenceKernels sequence_kernels{gru_kernel, gru_backward_kernel, lstm_kernel,
-                                                  lstm_backward_kernel, rotary_kernel};
+static constexpr SequenceKernels sequence_kernels{
+    .gru = gru_kernel,
+    .gru_backward = gru_backward_kernel,
+    .lstm = lstm_kernel,
+    .lstm_backward = lstm_backward_kernel,
+    .rotary = rotary_kernel,
+    .rnn = rnn_kernel,
+    .rnn_backward = rnn_backward_kernel,
+    .ctc = ctc_kernel,
+};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace SOMA_NAMESPACE

@@ -167,6 +167,10 @@ SOMA_INLINE EncoderFiles read_modules(const std::string& folder) {
 
 namespace SOMA_NAMESPACE::models {
 
+SOMA_INLINE bool is_text_encoder(std::string_view folder) {
+  return detail::is_file(std::string(folder).append("/").append(detail::modules_file));
+}
+
 SOMA_INLINE TextEncoder::TextEncoder(Context& context, text::Tokenizer tokenizer,
                                      BertClassifier model, const TextEncoderOptions& options)
     : context_(context),

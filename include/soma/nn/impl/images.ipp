@@ -4,6 +4,7 @@
 #include <soma/nn/images.hpp>
 
 #include <soma/autograd/functions.hpp>
+#include <soma/autograd/image_functions.hpp>
 #include <soma/nn/convolutions.hpp>
 #include <soma/ops/fields.hpp>
 
@@ -14,18 +15,6 @@
 #include <vector>
 
 namespace SOMA_NAMESPACE::nn::detail {
-
-// A signal as an image with one row.
-SOMA_INLINE Var image_of(std::string_view operation, Tape& tape, const Var& x) {
-  const Shape& shape = x.shape();
-  if (shape.rank() != 3)
-    fail(error_id::tensor_rank, operation, "x", to_string(shape), "[N, channels, length]");
-  return reshape(tape, x, Shape{shape[0], shape[1], 1, shape[2]});
-}
-
-SOMA_INLINE Var signal_of(Tape& tape, const Var& y) {
-  return reshape(tape, y, Shape{y.shape()[0], y.shape()[1], y.shape()[3]});
-}
 
 SOMA_INLINE ConvolutionSetting steps_of(const Pool1dOptions& options) {
   return {.stride_width = options.stride == 0 ? options.kernel : options.stride,
@@ -50,6 +39,24 @@ SOMA_INLINE void MaxPool2d::describe(Record& record) const {
   detail::describe_steps(record, setting.steps);
   record.set("kernel_height", std::uint64_t{setting.kernel_height});
   record.set("kernel_width", std::uint64_t{setting.kernel_width});
+}
+
+SOMA_INLINE Var AdaptiveMaxPool2d::operator()(Tape& tape, const Var& x) const {
+  return adaptive_max_pool2d(tape, x, height, width);
+}
+
+SOMA_INLINE void AdaptiveMaxPool2d::describe(Record& record) const {
+  record.set("height", std::uint64_t{height});
+  record.set("width", std::uint64_t{width});
+}
+
+SOMA_INLINE Var ReflectionPad2d::operator()(Tape& tape, const Var& x) const {
+  return reflect_pad(tape, x, {{height, height}, {width, width}});
+}
+
+SOMA_INLINE void ReflectionPad2d::describe(Record& record) const {
+  record.set("height", std::uint64_t{height});
+  record.set("width", std::uint64_t{width});
 }
 
 SOMA_INLINE void fields(FieldVisitor& visitor, Pool1dOptions& options) {

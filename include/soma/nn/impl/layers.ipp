@@ -46,18 +46,42 @@ SOMA_INLINE void Linear::collect(Collector& collector) const {
   collector.add("bias", bias, ParameterRole::bias);
 }
 
+SOMA_INLINE void fields(FieldVisitor& visitor, EmbeddingOptions& options) {
+  visitor.option("standard_deviation", options.standard_deviation, NumberRange::at_least(0));
+}
+
 SOMA_INLINE Embedding::Embedding(const Scope& scope, std::size_t rows, std::size_t width,
                                  float standard_deviation)
-    : weight(initial_parameter(scope, Shape{rows, width},
-                               {Initial::normal(standard_deviation, scope.draw("weight"))})),
-      path(scope) {
-  check_range("Embedding", "standard_deviation", static_cast<double>(standard_deviation),
-              NumberRange::at_least(0));
+    : Embedding(scope, rows, width, EmbeddingOptions{.standard_deviation = standard_deviation}) {}
+
+SOMA_INLINE Embedding::Embedding(const Scope& scope, std::size_t rows, std::size_t width,
+                                 const EmbeddingOptions& options)
+    : path(scope) {
+  check_ranges("Embedding", options);
+  const auto random = [&](std::size_t count) {
+    return Initial::normal(options.standard_deviation, scope.draw("weight"), count);
+  };
+  const Shape shape{rows, width};
+  if (!options.padding) {
+    weight = initial_parameter(scope, shape, {random(to_end)});
+    return;
+  }
+  const std::size_t row = *options.padding;
+  if (row >= rows)
+    fail(error_id::operator_value, "Embedding", "padding", std::to_string(row),
+         "a row, below " + std::to_string(rows));
+  Initial zeros = Initial::full(0), behind = random(rows - row - 1);
+  zeros.rows = 1;
+  behind.draw = scope.draw("weight behind the padding");
+  weight = initial_parameter(scope, shape, {random(row), zeros, behind});
+  weight.set_resting_row(row);
 }
 
 SOMA_INLINE Var Embedding::operator()(Tape& tape, const Var& ids) const {
   const auto within = tape.within(path.view());
-  return embedding(tape, weight, ids);
+  const std::size_t row = weight.resting_row();
+  return embedding(tape, weight, ids,
+                   {.padding = row == to_end ? -1 : static_cast<std::int64_t>(row)});
 }
 
 SOMA_INLINE void Embedding::collect(Collector& collector) const {
@@ -95,6 +119,26 @@ SOMA_INLINE DropoutSetting Dropout::setting(const Tape& tape) const {
   return dropout_setting(tape, probability, stream);
 }
 
+SOMA_INLINE Shape detail::convolution_weight(std::string_view layer, std::size_t in,
+                                             std::size_t out, std::size_t height, std::size_t width,
+                                             const ConvolutionSetting& setting) {
+  if (in % setting.groups != 0 || out % setting.groups != 0)
+    fail(error_id::operator_value, layer, "groups", std::to_string(setting.groups),
+         "a divisor of " + std::to_string(in) + " and " + std::to_string(out) + " channels");
+  return Shape{out, in / setting.groups, height, width};
+}
+
+SOMA_INLINE void detail::describe_reach(Record& record, const ConvolutionSetting& setting) {
+  const auto set = [&](const char* name, std::uint32_t value, std::uint32_t usual) {
+    if (value != usual) record.set(name, std::uint64_t{value});
+  };
+  set("pad_height_behind", setting.pad_height_behind, as_before);
+  set("pad_width_behind", setting.pad_width_behind, as_before);
+  set("dilation_height", setting.dilation_height, 1);
+  set("dilation_width", setting.dilation_width, 1);
+  set("groups", setting.groups, 1);
+}
+
 SOMA_INLINE void fields(FieldVisitor& visitor, Conv2dOptions& options) {
   visitor.option("setting", options.setting);
 }
@@ -103,12 +147,14 @@ SOMA_INLINE Conv2d::Conv2d(const Scope& scope, std::size_t in, std::size_t out, 
                            const Conv2dOptions& options)
     : setting(options.setting), site(scope, options.edge) {
   check_ranges("Conv2d", options);
-  const Shape shape{out, in, kernel, kernel};
+  const Shape shape = detail::convolution_weight("Conv2d", in, out, kernel, kernel, setting);
   const float bound = detail::root_of_ratio(1, fans(shape).in);  // lecun_uniform
   weight = initial_parameter(scope, shape, {Initial::uniform(bound, scope.draw("weight"))});
   if (options.bias)
     bias = initial_parameter(scope, Shape{out}, {Initial::uniform(bound, scope.draw("bias"))});
 }
+
+SOMA_INLINE void Conv2d::describe(Record& record) const { detail::describe_reach(record, setting); }
 
 SOMA_INLINE Var Conv2d::operator()(Tape& tape, const Var& x) const {
   const auto within = tape.within(site.path());

@@ -26,25 +26,29 @@ SOMA_INLINE Var RecurrentResult::last(Tape& tape) const {
 
 namespace SOMA_NAMESPACE::nn::detail {
 
+SOMA_INLINE std::string behind(const std::string& layer) {
+  return layer.empty() ? layer : "_" + layer;
+}
+
 SOMA_INLINE RecurrentWeights::RecurrentWeights(const Scope& scope, std::size_t gates,
                                                std::size_t in, std::size_t hidden,
                                                const std::string& layer)
-    : site(scope / ("weight_ih_" + layer)), suffix(layer) {
+    : site(scope / ("weight_ih" + behind(layer))), suffix(behind(layer)) {
   const float bound = root_of_ratio(1, hidden);
   const auto make = [&](const char* name, const Shape& shape) {
     return initial_parameter(scope, shape, {Initial::uniform(bound, scope.draw(name + suffix))});
   };
-  input_weight = make("weight_ih_", Shape{gates * hidden, in});
-  hidden_weight = make("weight_hh_", Shape{gates * hidden, hidden});
-  input_bias = make("bias_ih_", Shape{gates * hidden});
-  hidden_bias = make("bias_hh_", Shape{gates * hidden});
+  input_weight = make("weight_ih", Shape{gates * hidden, in});
+  hidden_weight = make("weight_hh", Shape{gates * hidden, hidden});
+  input_bias = make("bias_ih", Shape{gates * hidden});
+  hidden_bias = make("bias_hh", Shape{gates * hidden});
 }
 
 SOMA_INLINE void RecurrentWeights::collect(Collector& collector) const {
-  collector.add("weight_ih_" + suffix, input_weight, ParameterRole::weight);
-  collector.add("weight_hh_" + suffix, hidden_weight, ParameterRole::weight);
-  collector.add("bias_ih_" + suffix, input_bias, ParameterRole::bias);
-  collector.add("bias_hh_" + suffix, hidden_bias, ParameterRole::bias);
+  collector.add("weight_ih" + suffix, input_weight, ParameterRole::weight);
+  collector.add("weight_hh" + suffix, hidden_weight, ParameterRole::weight);
+  collector.add("bias_ih" + suffix, input_bias, ParameterRole::bias);
+  collector.add("bias_hh" + suffix, hidden_bias, ParameterRole::bias);
 }
 
 }  // namespace SOMA_NAMESPACE::nn::detail

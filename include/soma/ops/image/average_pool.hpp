@@ -61,7 +61,7 @@ inline PoolAxes pool_axes(const Shape& x, const AveragePoolSetting& setting) {
   }
   const ConvolutionSetting& steps = setting.steps;
   const Window window =
-      window_of("average_pool", x, setting.kernel_height, setting.kernel_width, steps);
+      pool_window_of("average_pool", x, setting.kernel_height, setting.kernel_width, steps);
   const bool padding = setting.count_padding;
   return {{x[2], window.out_height, setting.kernel_height, steps.stride_height, steps.pad_height,
            false, padding},

@@ -1,8 +1,8 @@
 #pragma once
 // Transposed 2-D convolution: the map from a convolution's result gradient to its input gradient. x
-// [N, C, H, W], weight [C, O, kernel height, kernel width]; y [N, O, H', W'] with H' = (H - 1)
-// stride - 2 pad + kernel + extra. On a device it consists of the operators of convolutions, which
-// the device has.
+// [N, C, H, W], weight [C, O / groups, kernel height, kernel width]; y [N, O, H', W'] with
+// H' = (H - 1) stride - padding + (kernel - 1) dilation + 1 + extra. On a device it consists of the
+// operators of convolutions, which the device has.
 
 #include <soma/ops/image/convolution.hpp>
 #include <soma/ops/image/settings.hpp>
@@ -17,31 +17,38 @@ namespace SOMA_NAMESPACE {
 namespace detail {
 
 // The result's height or width. Errors operator.value, tensor.shape, base.size_overflow.
-inline std::size_t transposed_size(std::size_t size, std::size_t kernel, std::size_t stride,
-                                   std::size_t pad, std::size_t extra) {
+inline std::size_t transposed_size(std::size_t size, std::size_t kernel, std::size_t dilation,
+                                   std::size_t stride, std::size_t pads, std::size_t extra) {
   constexpr std::string_view name = "convolution_transpose";
   if (stride == 0) fail(error_id::operator_value, name, "stride", "0", "1 or more");
   if (extra >= stride)
     fail(error_id::operator_value, name, "extra", std::to_string(extra),
          "below the stride, " + std::to_string(stride));
   if (size == 0) fail(error_id::tensor_shape, name, "x", "no pixels", "one at least");
+  const std::size_t reach =
+      kernel == 0 ? 0
+                  : checked_add(checked_multiply(kernel - 1, dilation, name), std::size_t{1}, name);
   const std::size_t padded =
-      checked_add(checked_multiply(size - 1, stride, name), checked_add(kernel, extra, name), name);
-  const std::size_t off = checked_multiply(2, pad, name);
-  if (kernel == 0 || pad >= kernel || off >= padded)
+      checked_add(checked_multiply(size - 1, stride, name), checked_add(reach, extra, name), name);
+  if (kernel == 0 || pads >= padded)
     fail(error_id::tensor_shape, name, "kernel",
-         std::to_string(kernel) + " with padding " + std::to_string(pad),
-         "more than the padding, and a result of one pixel at least");
-  return padded - off;
+         std::to_string(kernel) + " with padding " + std::to_string(pads) + " on both sides",
+         "a result of one pixel at least");
+  return padded - pads;
 }
 
 inline Shape transposed_shape(const Shape& x, const Shape& weight,
                               const TransposedSetting& setting) {
   const ConvolutionSetting& steps = setting.steps;
+  const auto pads = [](std::size_t before, std::uint32_t behind) {
+    return checked_add(before, padding_behind(behind, before), "convolution_transpose");
+  };
   return Shape{
-      x[0], weight[1],
-      transposed_size(x[2], weight[2], steps.stride_height, steps.pad_height, setting.extra_height),
-      transposed_size(x[3], weight[3], steps.stride_width, steps.pad_width, setting.extra_width)};
+      x[0], checked_multiply(weight[1], steps.groups, "convolution_transpose"),
+      transposed_size(x[2], weight[2], steps.dilation_height, steps.stride_height,
+                      pads(steps.pad_height, steps.pad_height_behind), setting.extra_height),
+      transposed_size(x[3], weight[3], steps.dilation_width, steps.stride_width,
+                      pads(steps.pad_width, steps.pad_width_behind), setting.extra_width)};
 }
 
 inline void convolution_transpose_shape(const ShapeCall& call) {
@@ -53,6 +60,8 @@ inline void convolution_transpose_shape(const ShapeCall& call) {
   if (weight.size(0) != x.size(1))
     fail(error_id::tensor_shape, "convolution_transpose", "x", x.describe(),
          std::to_string(weight.size(0)) + " channels for the weight, " + weight.describe());
+  check_groups("convolution_transpose", weight,
+               call.attributes.as<TransposedSetting>().steps.groups);
   call.outputs[0] = {
       transposed_shape(x.shape(), weight.shape(), call.attributes.as<TransposedSetting>()),
       x.dtype()};
@@ -61,10 +70,9 @@ inline void convolution_transpose_shape(const ShapeCall& call) {
 inline void convolution_transpose_fp32(const OperatorCall& call) {
   const Tensor x = contiguous(call.context, call.inputs[0]),
                weight = contiguous(call.context, call.inputs[1]);
-  const Window window =
-      convolution_window(call.outputs[0], weight, call.attributes.as<TransposedSetting>().steps);
-  fold_images(call.context, x, weight, window, convolution_sizes(window, weight.size(0)),
-              call.outputs[0].mutable_data<float>());
+  image_gradients(convolution_of(call.context, call.outputs[0], weight,
+                                 call.attributes.as<TransposedSetting>().steps),
+                  x, call.outputs[0].mutable_data<float>());
 }
 
 // The convolution from y to x has x as the gradient of its result. A device also computes the other

@@ -20,7 +20,7 @@ namespace SOMA_NAMESPACE {
 namespace detail {
 
 inline Window pool_window(const Shape& x, const MaxPoolSetting& setting) {
-  return window_of("max_pool", x, setting.kernel_height, setting.kernel_width, setting.steps);
+  return pool_window_of("max_pool", x, setting.kernel_height, setting.kernel_width, setting.steps);
 }
 
 // Outputs: y, and for each element of y its source in the plane of its channel.

@@ -67,6 +67,7 @@ SOMA_INLINE void fields(FieldVisitor& visitor, AttentionSetting& setting) {
 
 SOMA_INLINE void fields(FieldVisitor& visitor, EmbeddingSetting& setting) {
   visitor.key("dense_gradient", setting.dense_gradient);
+  visitor.key("padding", setting.padding, NumberRange::at_least(-1));
 }
 
 SOMA_INLINE void fields(FieldVisitor& visitor, NormSetting& setting) {
@@ -102,6 +103,11 @@ SOMA_INLINE void fields(FieldVisitor& visitor, ConvolutionSetting& setting) {
   visitor.key("stride_width", setting.stride_width, NumberRange::at_least(1));
   visitor.key("pad_height", setting.pad_height);
   visitor.key("pad_width", setting.pad_width);
+  visitor.key("pad_height_behind", setting.pad_height_behind);
+  visitor.key("pad_width_behind", setting.pad_width_behind);
+  visitor.key("dilation_height", setting.dilation_height, NumberRange::at_least(1));
+  visitor.key("dilation_width", setting.dilation_width, NumberRange::at_least(1));
+  visitor.key("groups", setting.groups, NumberRange::at_least(1));
 }
 
 SOMA_INLINE void fields(FieldVisitor& visitor, MaxPoolSetting& setting) {

@@ -1,7 +1,9 @@
 #pragma once
-// The settings of cosine_loss.
+// The settings of cosine_loss and ctc_loss.
 
 #include <soma/ops/settings.hpp>
+
+#include <cstddef>
 
 namespace SOMA_NAMESPACE {
 
@@ -11,6 +13,13 @@ struct CosineLossSetting {
   double denominator = 0;  // the divisor of a mean; 0: the rows of this call
 };
 void fields(FieldVisitor& visitor, CosineLossSetting& setting);
+
+struct CtcSetting {
+  std::size_t blank = 0;       // the class that stands between labels
+  bool zero_infinity = false;  // true: the loss of a sequence that cannot have its labels is 0
+  bool record = true;          // false: without what the gradient needs
+};
+void fields(FieldVisitor& visitor, CtcSetting& setting);
 
 }  // namespace SOMA_NAMESPACE
 

@@ -1,5 +1,5 @@
 #pragma once
-// The step of RMSprop and Adagrad (RmsArgs): an operator without outputs, which writes its inputs,
+// The step of RMSprop, Adagrad and Adadelta (RmsArgs): an operator without outputs, which writes its inputs,
 // as in optimizer_steps.hpp.
 
 #include <soma/ops/optimizer/optimizer_steps.hpp>
@@ -11,15 +11,20 @@ namespace SOMA_NAMESPACE {
 
 namespace detail {
 
+// Momentum, or Adadelta's squares of steps.
+inline bool has_second_state(const RmsSetting& setting) {
+  return setting.momentum != 0 || setting.step_squares;
+}
+
 inline void rms_shape(const ShapeCall& call) {
-  call.attributes.as<RmsSetting>().momentum != 0 ? step_shape<RmsSetting, 2>(call)
-                                                 : step_shape<RmsSetting, 1>(call);
+  has_second_state(call.attributes.as<RmsSetting>()) ? step_shape<RmsSetting, 2>(call)
+                                                     : step_shape<RmsSetting, 1>(call);
 }
 
 inline void rms_host(const OperatorCall& call) {
   const auto& setting = call.attributes.as<RmsSetting>();
   const Tensor &weight = call.inputs[0], &squares = call.inputs[3];
-  const Tensor momentum = setting.momentum != 0 ? call.inputs[4] : Tensor();
+  const Tensor momentum = has_second_state(setting) ? call.inputs[4] : Tensor();
   std::byte *weights = weight.mutable_raw(), *seconds = squares.mutable_raw();
   std::byte* momenta = momentum.defined() ? momentum.mutable_raw() : nullptr;
   for_step_runs(call, setting, [&](const StepRun& run) {
@@ -30,6 +35,7 @@ inline void rms_host(const OperatorCall& call) {
       args.momentum_state =
           state_run(momentum, momenta, setting.state, setting, StepSite::first, run);
     args.gradient = run.gradient;
+    args.step_squares = setting.step_squares;
     args.rate = setting.rate;
     args.keep = setting.keep;
     args.add = setting.add;
@@ -44,7 +50,7 @@ inline void rms_host(const OperatorCall& call) {
 
 namespace ops {
 
-// Inputs weight, gradient values, gradient rows (optional), squares, momentum (optional).
+// Inputs weight, gradient values, gradient rows (optional), squares, second state (optional).
 inline constexpr Operator rms_step{.name = "rms step",
                                    .min_inputs = 2,
                                    .max_inputs = 5,

@@ -9,7 +9,10 @@
 namespace SOMA_NAMESPACE {
 
 // Adagrad and RMSprop: v = keep v + add g^2, w -= rate g / (sqrt(v) + epsilon).
+// Adadelta, with step_squares: v as above, s = sqrt(u + epsilon) / sqrt(v + epsilon) g,
+// u = keep u + add s^2, w -= rate s.
 struct RmsSetting {
+  bool step_squares = false;
   float rate = 0, keep = 1, add = 1, epsilon = 1e-8f, momentum = 0, weight_decay = 0;
   float gradient_factor = 1;
   std::size_t first_row = 0;  // the parameter's row at which the tensors begin

@@ -1,6 +1,6 @@
 #pragma once
 // Embedding: picks rows of a table [V, C] by ids of any shape; the result is [..., C]. The gradient
-// is sparse: it has the touched rows only.
+// is sparse: it has the touched rows only. A row of padding may be left without gradient.
 
 #include <soma/ops/optimizer/accumulate.hpp>
 #include <soma/ops/run.hpp>
@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,10 @@ inline void embedding_shape(const ShapeCall& call) {
   *std::copy(ids.shape().begin(), ids.shape().end(), sizes.begin()) = table.size(1);
   call.outputs[0] = {Shape(std::span<const std::size_t>(sizes.data(), ids.rank() + 1)),
                      table.dtype()};
+  const std::int64_t padding = call.attributes.as<EmbeddingSetting>().padding;
+  if (padding >= 0 && static_cast<std::uint64_t>(padding) >= table.size(0))
+    fail(error_id::operator_value, "embedding", "padding", std::to_string(padding),
+         "-1 or a row of the table, " + table.describe());
 }
 
 // Error operator.value.
@@ -75,7 +80,8 @@ struct Occurrences {
   Tensor ids;     // int64
 };
 
-inline Occurrences occurrences(Context& context, const Tensor& ids) {
+// Rows of the id `padding` stand at the end of the list, and no id has them; -1: none.
+inline Occurrences occurrences(Context& context, const Tensor& ids, std::int64_t padding = -1) {
   const std::size_t count = ids.elements();
   if (count > 0x7FFFFFFFu)
     fail(error_id::operator_value, "embedding backward", "ids", std::to_string(count),
@@ -86,9 +92,14 @@ inline Occurrences occurrences(Context& context, const Tensor& ids) {
   // Many comparisons follow: a copy of plain numbers makes them fast.
   const Tensor copied = Tensor::empty(context, Shape{count}, DType::int64);
   const std::span<std::int64_t> values = copied.mutable_span<std::int64_t>();
+  std::size_t left_out = 0;
   for (std::size_t i = 0; i < count; ++i) {
     list[i] = static_cast<std::int32_t>(i);
     values[i] = index_at(ids, i);
+    if (values[i] == padding) {
+      values[i] = std::numeric_limits<std::int64_t>::max();
+      ++left_out;
+    }
   }
   const auto id = [&](std::int32_t i) { return values[static_cast<std::size_t>(i)]; };
   std::sort(list.begin(), list.end(), [&](std::int32_t a, std::int32_t b) {
@@ -96,18 +107,19 @@ inline Occurrences occurrences(Context& context, const Tensor& ids) {
     return x != y ? x < y : a < b;
   });
   const auto begins = [&](std::size_t i) { return i == 0 || id(list[i]) != id(list[i - 1]); };
+  const std::size_t used = count - left_out;
   std::size_t rows = 0;
-  for (std::size_t i = 0; i < count; ++i) rows += begins(i) ? 1u : 0u;
+  for (std::size_t i = 0; i < used; ++i) rows += begins(i) ? 1u : 0u;
   result.ids = Tensor::empty(context, Shape{rows}, DType::int64);
   result.starts = Tensor::empty(context, Shape{rows + 1}, DType::int64);
   auto* numbers = result.ids.mutable_data<std::int64_t>();
   auto* starts = result.starts.mutable_data<std::int64_t>();
-  for (std::size_t i = 0; i < count; ++i) {
+  for (std::size_t i = 0; i < used; ++i) {
     if (!begins(i)) continue;
     *numbers++ = id(list[i]);
     *starts++ = static_cast<std::int64_t>(i);
   }
-  *starts = static_cast<std::int64_t>(count);
+  *starts = static_cast<std::int64_t>(used);
   return result;
 }
 
@@ -218,12 +230,14 @@ inline constexpr Operator embedding{.name = "embedding",
 }  // namespace ops
 
 inline void detail::embedding_gradient(const GradientCall& call) {
-  const Occurrences all = occurrences(call.context, contiguous(call.context, call.inputs[1]));
+  const auto& setting = call.attributes.as<EmbeddingSetting>();
+  const Occurrences all =
+      occurrences(call.context, contiguous(call.context, call.inputs[1]), setting.padding);
   const Tensor dy = contiguous(call.context, call.output_gradients[0]);
   Gradient gradient{
       run(call.context, ops::embedding_backward, {}, {dy, all.list, all.starts}, call.sequences)[0],
       all.ids};
-  if (call.attributes.as<EmbeddingSetting>().dense_gradient)
+  if (setting.dense_gradient)
     gradient = {to_dense(call.context, gradient, call.inputs[0].shape()), {}};
   call.input_gradients[0] = gradient;
 }

@@ -14,6 +14,15 @@ inline void fields(FieldVisitor& visitor, RecurrentSetting& setting) {
   visitor.key("reverse", setting.reverse);
 }
 
+struct RnnSetting {
+  bool reverse = false;  // as in RecurrentSetting
+  bool relu = false;     // false: tanh
+};
+inline void fields(FieldVisitor& visitor, RnnSetting& setting) {
+  visitor.key("reverse", setting.reverse);
+  visitor.key("relu", setting.relu);
+}
+
 struct RotarySetting {
   std::size_t heads = 1;  // side by side in the columns that are turned
   // The number of columns that are rotated, from the first on; the others are copied. 0: all.

@@ -48,6 +48,7 @@ SOMA_INLINE void Adafactor::step(const Step& step) {
   for (detail::Slot& slot : slots_) {
     const Gradient gradient = slot.parameter.gradient();
     if (!gradient.defined()) continue;
+    const detail::RestingRow resting(context_, slot);
     const Tensor weight = slot.parameter.value();
     if (!slot.first.defined()) slot.first = Tensor::zeros(context_, moment_shape(slot, 0));
     if (!slot.second.defined() && moments_of(slot) == 2)

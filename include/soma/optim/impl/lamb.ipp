@@ -41,6 +41,7 @@ SOMA_INLINE void Lamb::step(const Step& step) {
   for (detail::Slot& slot : slots_) {
     const Gradient gradient = slot.parameter.gradient();
     if (!gradient.defined()) continue;
+    const detail::RestingRow resting(context_, slot);
     detail::ensure_state(context_, slot.first, slot, options_.storage.state);
     detail::ensure_state(context_, slot.second, slot, options_.storage.state);
     const double correction1 = 1 - portable_power(options_.beta1, slot.steps + 1);

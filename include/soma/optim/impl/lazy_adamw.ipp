@@ -148,6 +148,7 @@ SOMA_INLINE void LazyAdamW::apply(std::size_t i, const Tensor& values, const Ten
   const detail::Slot& slot = slots_[i];
   const Tensor weight = slot.parameter.value();
   if (weight.elements() == 0) return;
+  const detail::RestingRow resting(context_, slot);
   RowStepSetting setting{.epsilon = static_cast<float>(options_.epsilon),
                          .gradient_factor = factor,
                          .beta1 = static_cast<float>(options_.beta1),

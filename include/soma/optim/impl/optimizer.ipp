@@ -50,6 +50,20 @@ SOMA_INLINE Tensor Slot::rows_of(const Tensor& tensor) const {
   return (tensor.rank() == 0 ? tensor.reshape(Shape{1}) : tensor).slice(0, first_row, last_row);
 }
 
+SOMA_INLINE RestingRow::RestingRow(Context& context, const Slot& slot) {
+  const std::size_t row = slot.parameter.var.resting_row();
+  if (row == to_end) return;
+  const std::size_t first = slot.parameter.first_row + slot.first_row;
+  const Tensor rows = slot.rows_of(slot.parameter.value());
+  if (rows.rank() == 0 || row < first || row - first >= rows.size(0)) return;
+  row_ = rows.slice(0, row - first, row - first + 1);
+  kept_ = clone(context, row_);
+}
+
+SOMA_INLINE RestingRow::~RestingRow() {
+  if (row_.defined()) copy(kept_, row_);
+}
+
 SOMA_INLINE void check_new(const std::vector<Slot>& before, const Parameter& parameter) {
   for (const Slot& slot : before) {
     const Parameter& other = slot.parameter;

@@ -59,6 +59,7 @@ SOMA_INLINE void RmsProp::step(const Step& step) {
   for (detail::Slot& slot : slots_) {
     const Gradient gradient = slot.parameter.gradient();
     if (!gradient.defined()) continue;
+    const detail::RestingRow resting(context_, slot);
     const Tensor weight = slot.rows_of(slot.parameter.value());
     detail::ensure_state(context_, slot.first, slot, options_.storage.state);
     if (options_.momentum != 0)
@@ -105,6 +106,7 @@ SOMA_INLINE void Adagrad::step(const Step& step) {
   for (detail::Slot& slot : slots_) {
     const Gradient gradient = slot.parameter.gradient();
     if (!gradient.defined()) continue;
+    const detail::RestingRow resting(context_, slot);
     const Tensor weight = slot.rows_of(slot.parameter.value());
     if (!slot.first.defined()) slot.first = first_squares(weight.shape());
     RmsSetting setting = detail::rms_setting(slot, step, options_.storage);

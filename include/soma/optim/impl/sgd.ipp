@@ -38,6 +38,7 @@ SOMA_INLINE void Sgd::step(const Step& step) {
   for (detail::Slot& slot : slots_) {
     const Gradient gradient = slot.parameter.gradient();
     if (!gradient.defined()) continue;
+    const detail::RestingRow resting(context_, slot);
     const Tensor weight = slot.rows_of(slot.parameter.value());
     if (options_.momentum != 0)
       detail::ensure_state(context_, slot.first, slot, options_.storage.state);

@@ -55,10 +55,9 @@ class Patches {
   // images, rows, columns].
   Tile at(const Tile& patch, std::size_t kernel_row, std::size_t kernel_column,
           const Interval& rows, const Interval& columns) const {
-    return patch
-        .slice(1, kernel_row, kernel_row + (rows.size - 1) * height_.stride + 1, height_.stride)
-        .slice(2, kernel_column, kernel_column + (columns.size - 1) * width_.stride + 1,
-               width_.stride);
+    const std::size_t row = kernel_row * height_.dilation, column = kernel_column * width_.dilation;
+    return patch.slice(1, row, row + (rows.size - 1) * height_.stride + 1, height_.stride)
+        .slice(2, column, column + (columns.size - 1) * width_.stride + 1, width_.stride);
   }
 
  private:
@@ -229,17 +228,30 @@ inline void correlate(Core& core, const Correlation& c) {
       });
 }
 
+// The channels or rows of a group: part `group` of dimension `dimension`.
+inline Tensor of_group(const Tensor& tensor, std::size_t dimension, std::size_t group,
+                       std::size_t groups) {
+  const std::size_t size = tensor.size(dimension) / groups;
+  return groups == 1 ? tensor : tensor.slice(dimension, group * size, (group + 1) * size);
+}
+
 inline void convolution(Core& core, const OperatorCall& call) {
+  const auto& setting = call.attributes.as<ConvolutionSetting>();
   const Tensor x = row_major(core, call.inputs[0]);
   const Tensor weight = row_major(core, call.inputs[1]);
-  const Window window =
-      soma::detail::convolution_window(x, weight, call.attributes.as<ConvolutionSetting>());
-  correlate(core, {.from = x,
-                   .weight = weight,
-                   .to = call.outputs[0],
-                   .bias = soma::detail::input_or_none(call.inputs, 2),
-                   .height = height_of(window),
-                   .width = width_of(window)});
+  const Tensor bias = soma::detail::input_or_none(call.inputs, 2);
+  const Window window = soma::detail::convolution_window(x, weight, setting);
+  for (std::size_t group = 0; group < setting.groups; ++group) {
+    const Tensor from = of_group(x, 1, group, setting.groups),
+                 kernel = of_group(weight, 0, group, setting.groups),
+                 to = of_group(call.outputs[0], 1, group, setting.groups);
+    correlate(core, {.from = from,
+                     .weight = kernel,
+                     .to = to,
+                     .bias = bias.defined() ? of_group(bias, 0, group, setting.groups) : bias,
+                     .height = height_of(window),
+                     .width = width_of(window)});
+  }
 }
 
 }  // namespace SOMA_NAMESPACE::programs

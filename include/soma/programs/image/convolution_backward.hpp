@@ -12,31 +12,44 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 
 namespace SOMA_NAMESPACE::programs {
 
 // For dx: the pixels whose distance from a window's start is `phase`, or `phase` plus a multiple of
-// the stride, are computed together: they use positions phase, phase + stride ... of the kernel.
+// the stride, are computed together: they use every `step`-th position of the kernel, those whose
+// pixel is at the same distance.
 struct Phase {
   std::size_t pixel = 0;     // the first
   std::size_t position = 0;  // the first position of the kernel
+  std::size_t step = 1;
   Extent extent{};
 
   static Phase of(std::size_t phase, const Extent& forward) {
     const auto pad = static_cast<std::size_t>(forward.pad);
-    const std::size_t stride = forward.stride;
+    const std::size_t stride = forward.stride, common = std::gcd(stride, forward.dilation);
     Phase result;
     result.pixel = (phase + stride - pad % stride) % stride;
-    result.position = (std::min)(phase, forward.kernel);
+    result.step = stride / common;
+    result.position = forward.kernel;
+    for (std::size_t a = 0; a < (std::min)(forward.kernel, result.step); ++a)
+      if (a * forward.dilation % stride == phase) result.position = a;
     const std::size_t outputs =
         result.pixel < forward.image ? piece_count(forward.image - result.pixel, stride) : 0;
-    const std::size_t positions = piece_count(forward.kernel - result.position, stride);
+    const std::size_t positions = piece_count(forward.kernel - result.position, result.step);
+    // The first pixel is this many results behind its first position's.
+    const std::ptrdiff_t ahead = (static_cast<std::ptrdiff_t>(result.pixel + pad) -
+                                  static_cast<std::ptrdiff_t>(result.position * forward.dilation)) /
+                                 static_cast<std::ptrdiff_t>(stride);
+    const std::size_t dilation = forward.dilation / common;
     result.extent = {.image = forward.out,
                      .out = outputs,
                      .kernel = positions,
                      .stride = 1,
-                     .pad = static_cast<std::ptrdiff_t>(positions) - 1 -
-                            static_cast<std::ptrdiff_t>((result.pixel + pad) / stride)};
+                     .pad = (static_cast<std::ptrdiff_t>(positions) - 1) *
+                                static_cast<std::ptrdiff_t>(dilation) -
+                            ahead,
+                     .dilation = dilation};
     return result;
   }
 };
@@ -48,8 +61,8 @@ inline void convolution_image_gradient(Core& core, const Window& window, const T
     for (std::size_t j = 0; j < width.stride; ++j) {
       const Phase down = Phase::of(i, height), across = Phase::of(j, width);
       if (down.extent.out == 0 || across.extent.out == 0) continue;
-      const Tensor part = weight.slice(2, down.position, to_end, height.stride)
-                              .slice(3, across.position, to_end, width.stride);
+      const Tensor part = weight.slice(2, down.position, to_end, down.step)
+                              .slice(3, across.position, to_end, across.step);
       const Tensor to = dx.slice(2, down.pixel, to_end, height.stride)
                             .slice(3, across.pixel, to_end, width.stride);
       correlate(core, {.from = dy,
@@ -181,10 +194,17 @@ inline void convolution_backward(Core& core, const OperatorCall& call) {
   const Tensor weight = row_major(core, call.inputs[1]);
   const Tensor dy = row_major(core, call.inputs[2]);
   const Tensor &dx = call.outputs[0], &dweight = call.outputs[1], &dbias = call.outputs[2];
-  const Window window =
-      soma::detail::convolution_window(x, weight, call.attributes.as<ConvolutionSetting>());
-  if (dx.elements() != 0) convolution_image_gradient(core, window, weight, dy, dx);
-  if (dweight.elements() != 0) convolution_weight_gradient(core, window, x, dy, dweight);
+  const auto& setting = call.attributes.as<ConvolutionSetting>();
+  const Window window = soma::detail::convolution_window(x, weight, setting);
+  for (std::size_t group = 0; group < setting.groups; ++group) {
+    const auto of = [&](const Tensor& tensor, std::size_t dimension) {
+      return of_group(tensor, dimension, group, setting.groups);
+    };
+    const Tensor own_dy = of(dy, 1), own_weight = of(weight, 0);
+    if (dx.elements() != 0) convolution_image_gradient(core, window, own_weight, own_dy, of(dx, 1));
+    if (dweight.elements() != 0)
+      convolution_weight_gradient(core, window, of(x, 1), own_dy, of(dweight, 0));
+  }
   if (dbias.elements() != 0) convolution_bias_gradient(core, dy, dbias);
 }
 

@@ -20,13 +20,14 @@ constexpr std::size_t piece_count(std::size_t count, std::size_t most) {
 struct Extent {
   std::size_t image, out, kernel, stride;
   std::ptrdiff_t pad;  // negative: the first pixels are not used
+  std::size_t dilation = 1;
 };
 
 // Some of the outputs in one direction, some positions of the kernel, and the pixels that both
 // read.
 struct Reach {
-  std::size_t outputs, positions, stride;
-  std::size_t pixels() const { return (outputs - 1) * stride + positions; }
+  std::size_t outputs, positions, stride, dilation;
+  std::size_t pixels() const { return (outputs - 1) * stride + (positions - 1) * dilation + 1; }
 };
 
 // The cut of a convolution: images and output pixels of a tile, and positions of the kernel.
@@ -37,8 +38,8 @@ struct ConvolutionPlan {
   // At most `most` pixels a tile, and the patch must fit in SBUF.
   ConvolutionPlan(std::size_t count, const Extent& height, const Extent& width, std::size_t most,
                   std::size_t most_positions)
-      : rows{1, (std::max)(height.kernel, std::size_t{1}), height.stride},
-        columns{1, (std::max)(width.kernel, std::size_t{1}), width.stride} {
+      : rows{1, (std::max)(height.kernel, std::size_t{1}), height.stride, height.dilation},
+        columns{1, (std::max)(width.kernel, std::size_t{1}), width.stride, width.dilation} {
     columns.outputs = even(width.out, most);
     rows.outputs = even(height.out, most / columns.outputs);
     while (rows.positions * columns.positions > most_positions)
@@ -92,11 +93,12 @@ struct PatchSpan {
   std::size_t size, begin, end, pixel;  // [begin, end) of the patch are pixels from `pixel` on
 
   PatchSpan(const Extent& extent, const Interval& outputs, const Interval& positions)
-      : size((outputs.size - 1) * extent.stride + positions.size) {
+      : size((outputs.size - 1) * extent.stride + (positions.size - 1) * extent.dilation + 1) {
     const auto signed_size = static_cast<std::ptrdiff_t>(size);
     const auto image = static_cast<std::ptrdiff_t>(extent.image);
-    const std::ptrdiff_t first =
-        static_cast<std::ptrdiff_t>(outputs.begin * extent.stride + positions.begin) - extent.pad;
+    const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(outputs.begin * extent.stride +
+                                                             positions.begin * extent.dilation) -
+                                 extent.pad;
     const std::ptrdiff_t low = std::clamp(-first, std::ptrdiff_t{0}, signed_size);
     const std::ptrdiff_t high = std::clamp(image - first, low, signed_size);
     begin = static_cast<std::size_t>(low);
@@ -107,12 +109,20 @@ struct PatchSpan {
 };
 
 inline Extent height_of(const Window& w) {
-  return {w.height, w.out_height, w.kernel_height, w.stride_height,
-          static_cast<std::ptrdiff_t>(w.pad_height)};
+  return {w.height,
+          w.out_height,
+          w.kernel_height,
+          w.stride_height,
+          static_cast<std::ptrdiff_t>(w.pad_height),
+          w.dilation_height};
 }
 inline Extent width_of(const Window& w) {
-  return {w.width, w.out_width, w.kernel_width, w.stride_width,
-          static_cast<std::ptrdiff_t>(w.pad_width)};
+  return {w.width,
+          w.out_width,
+          w.kernel_width,
+          w.stride_width,
+          static_cast<std::ptrdiff_t>(w.pad_width),
+          w.dilation_width};
 }
 
 }  // namespace SOMA_NAMESPACE::programs

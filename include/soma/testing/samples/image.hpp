@@ -14,34 +14,53 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
 namespace SOMA_NAMESPACE::detail {
 
+// The image's pixel that a window reads at a position of the kernel; nothing: padding.
+inline std::optional<std::size_t> pixel_of(std::size_t window, std::size_t stride,
+                                           std::size_t position, std::size_t dilation,
+                                           std::size_t before, std::size_t size) {
+  const std::size_t padded = window * stride + position * dilation;
+  if (padded < before || padded >= size + before) return {};
+  return padded - before;
+}
+
 inline std::vector<ReferenceTensor> convolution_reference(
     const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
   const auto& setting = sample.attributes.as<ConvolutionSetting>();
   const Shape &x = inputs[0].shape, &w = inputs[1].shape;
-  const std::size_t height = (x[2] + 2 * setting.pad_height - w[2]) / setting.stride_height + 1;
-  const std::size_t width = (x[3] + 2 * setting.pad_width - w[3]) / setting.stride_width + 1;
+  const auto windows = [](std::size_t size, std::size_t before, std::uint32_t behind,
+                          std::size_t kernel, std::size_t dilation, std::size_t stride) {
+    std::size_t count = 0;  // windows whose last pixel is on the padded image
+    const std::size_t padded = size + before + (behind == as_before ? before : behind);
+    while (count * stride + (kernel - 1) * dilation < padded) ++count;
+    return count;
+  };
+  const std::size_t height = windows(x[2], setting.pad_height, setting.pad_height_behind, w[2],
+                                     setting.dilation_height, setting.stride_height);
+  const std::size_t width = windows(x[3], setting.pad_width, setting.pad_width_behind, w[3],
+                                    setting.dilation_width, setting.stride_width);
   ReferenceTensor y{Shape{x[0], w[0], height, width}, {}};
   for (std::size_t n = 0; n < x[0]; ++n)
     for (std::size_t o = 0; o < w[0]; ++o)
       for (std::size_t i = 0; i < height; ++i)
         for (std::size_t j = 0; j < width; ++j) {
           double sum = inputs.size() > 2 && inputs[2].defined ? inputs[2].values[o] : 0;
-          for (std::size_t c = 0; c < x[1]; ++c)
+          const std::size_t first = o * setting.groups / w[0] * w[1];  // channel of the group
+          for (std::size_t c = 0; c < w[1]; ++c)
             for (std::size_t a = 0; a < w[2]; ++a)
               for (std::size_t b = 0; b < w[3]; ++b) {
-                const std::size_t row = i * setting.stride_height + a;
-                const std::size_t column = j * setting.stride_width + b;
-                if (row < setting.pad_height || row >= x[2] + setting.pad_height ||
-                    column < setting.pad_width || column >= x[3] + setting.pad_width)
-                  continue;
-                sum += inputs[0].values[((n * x[1] + c) * x[2] + row - setting.pad_height) * x[3] +
-                                        column - setting.pad_width] *
-                       inputs[1].values[((o * x[1] + c) * w[2] + a) * w[3] + b];
+                const auto row = pixel_of(i, setting.stride_height, a, setting.dilation_height,
+                                          setting.pad_height, x[2]);
+                const auto column = pixel_of(j, setting.stride_width, b, setting.dilation_width,
+                                             setting.pad_width, x[3]);
+                if (!row || !column) continue;
+                sum += inputs[0].values[((n * x[1] + first + c) * x[2] + *row) * x[3] + *column] *
+                       inputs[1].values[((o * w[1] + c) * w[2] + a) * w[3] + b];
               }
           y.values.push_back(sum);
         }
@@ -68,6 +87,32 @@ inline OperatorSamples convolution_samples() {
   add({2, 3, 8, 6}, {5, 3, 2, 4}, true,
       {.stride_height = 2, .stride_width = 3, .pad_height = 1, .pad_width = 2});
   add({0, 1, 4, 4}, {2, 1, 3, 3}, true, {});
+  add({2, 2, 7, 9}, {3, 2, 3, 2}, true,
+      {.pad_height = 2, .pad_width = 1, .dilation_height = 2, .dilation_width = 3});
+  add({2, 1, 8, 7}, {2, 1, 3, 3}, false,  // strides and dilations with and without common factors
+      {.stride_height = 2,
+       .stride_width = 4,
+       .pad_height = 3,
+       .pad_width = 5,
+       .dilation_height = 3,
+       .dilation_width = 2});
+  add({1, 2, 3, 4}, {2, 2, 2, 1}, true, {.pad_height = 3, .pad_width = 2});  // windows of padding
+  add({2, 2, 1, 6}, {2, 2, 1, 3}, true,
+      {.pad_width = 4, .pad_height_behind = 0, .pad_width_behind = 0, .dilation_width = 2});
+  add({2, 6, 4, 5}, {4, 3, 3, 2}, true, {.pad_height = 1, .pad_width_behind = 2, .groups = 2});
+  // Depthwise.
+  add({3, 4, 6, 7}, {4, 1, 3, 3}, true, {.pad_height = 1, .pad_width = 1, .groups = 4});
+  add({2, 2, 9, 8}, {6, 1, 3, 2}, false,
+      {.stride_height = 2,
+       .stride_width = 3,
+       .pad_height = 2,
+       .pad_width = 1,
+       .pad_width_behind = 2,
+       .dilation_height = 2,
+       .groups = 2});
+  add({1, 3, 2, 40}, {3, 1, 1, 5}, true,
+      {.stride_height = 2, .pad_width = 6, .dilation_width = 3, .groups = 3});
+  add({0, 3, 2, 4}, {3, 1, 2, 2}, true, {.groups = 3});
   return result;
 }
 
@@ -86,6 +131,19 @@ inline OperatorSamples convolution_transpose_samples() {
   add({1, 1, 3, 3}, {1, 1, 3, 3}, {});
   add({2, 3, 4, 3}, {3, 2, 3, 2}, {{.stride_height = 2, .stride_width = 3, .pad_height = 1}, 1, 0});
   add({0, 2, 3, 3}, {2, 3, 2, 2}, {});
+  add({2, 4, 3, 4}, {4, 3, 3, 2},
+      {{.stride_height = 2,
+        .pad_height = 3,
+        .pad_height_behind = 1,
+        .dilation_height = 2,
+        .dilation_width = 3,
+        .groups = 2},
+       1,
+       0});
+  add({2, 3, 4, 5}, {3, 1, 3, 3},
+      {{.stride_height = 2, .stride_width = 2, .pad_height = 1, .pad_width = 1, .groups = 3},
+       1,
+       1});
   result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
     const auto& setting = sample.attributes.as<TransposedSetting>();
     const Shape &x = inputs[0].shape, &w = inputs[1].shape;
@@ -97,12 +155,14 @@ inline OperatorSamples convolution_transpose_samples() {
         for (std::size_t i = 0; i < x[2] * x[3]; ++i)
           for (std::size_t o = 0; o < w[1]; ++o)
             for (std::size_t k = 0; k < w[2] * w[3]; ++k) {
-              const std::size_t row = i / x[3] * setting.steps.stride_height + k / w[3];
-              const std::size_t column = i % x[3] * setting.steps.stride_width + k % w[3];
-              const std::size_t up = setting.steps.pad_height, left = setting.steps.pad_width;
-              if (row < up || row >= up + shape[2] || column < left || column >= left + shape[3])
-                continue;
-              y.values[((n * shape[1] + o) * shape[2] + row - up) * shape[3] + column - left] +=
+              const ConvolutionSetting& steps = setting.steps;
+              const auto row = pixel_of(i / x[3], steps.stride_height, k / w[3],
+                                        steps.dilation_height, steps.pad_height, shape[2]);
+              const auto column = pixel_of(i % x[3], steps.stride_width, k % w[3],
+                                           steps.dilation_width, steps.pad_width, shape[3]);
+              if (!row || !column) continue;
+              const std::size_t to = c * steps.groups / x[1] * w[1] + o;
+              y.values[((n * shape[1] + to) * shape[2] + *row) * shape[3] + *column] +=
                   inputs[0].values[(n * x[1] + c) * x[2] * x[3] + i] *
                   inputs[1].values[(c * w[1] + o) * w[2] * w[3] + k];
             }

@@ -4,6 +4,7 @@
 #include <soma/kernels/reference/loss.hpp>
 #include <soma/ops/loss/cosine.hpp>
 #include <soma/ops/loss/cross_entropy.hpp>
+#include <soma/ops/loss/ctc.hpp>
 #include <soma/ops/loss/element_loss.hpp>
 #include <soma/ops/loss/loss.hpp>
 #include <soma/ops/loss/nll.hpp>
@@ -145,6 +146,73 @@ inline OperatorSamples nll_samples() {
     if (setting.reduction == LossReduction::none) return std::vector<ReferenceTensor>{losses};
     return std::vector<ReferenceTensor>{
         {Shape{}, {reduced_loss(losses, setting.reduction, counted)}}};
+  };
+  return result;
+}
+
+// The probability of labels, by all ways to give a class to each row: classes^rows of them.
+inline double ctc_probability(const double* x, std::size_t rows, std::size_t classes,
+                              std::size_t blank, const std::vector<std::size_t>& labels) {
+  std::vector<std::size_t> way(rows, 0);
+  double total = 0;
+  while (true) {
+    std::vector<std::size_t> read;
+    double sum = 0;
+    for (std::size_t t = 0; t < rows; ++t) {
+      sum += x[t * classes + way[t]];
+      if (way[t] != blank && (t == 0 || way[t] != way[t - 1])) read.push_back(way[t]);
+    }
+    if (read == labels) total += std::exp(sum);
+    std::size_t t = 0;
+    while (t < rows && ++way[t] == classes) way[t++] = 0;
+    if (t == rows) return total;
+  }
+}
+
+inline OperatorSamples ctc_samples() {
+  OperatorSamples result;
+  const auto add = [&](std::size_t classes, const CtcSetting& setting,
+                       std::vector<std::size_t> lengths,
+                       const std::vector<std::vector<double>>& labels) {
+    std::size_t rows = 0;
+    for (const std::size_t length : lengths) rows += length;
+    std::vector<double> all, begins{0};
+    for (const std::vector<double>& own : labels) {
+      all.insert(all.end(), own.begin(), own.end());
+      begins.push_back(static_cast<double>(all.size()));
+    }
+    // A row's states are below 8 in magnitude, and each goes through 8 operations a row, both ways.
+    const double error = static_cast<double>(rows + 2) * 128 * 0x1p-24;
+    result.samples.push_back(
+        {.name = std::to_string(rows) + " rows, " + std::to_string(all.size()) + " labels",
+         .inputs = {{.shape = Shape{rows, classes}, .low = -3, .high = -0.5},
+                    {.shape = Shape{all.size()}, .dtype = DType::int64, .values = all},
+                    {.shape = Shape{begins.size()}, .dtype = DType::int64, .values = begins}},
+         .attributes = setting,
+         .lengths = std::move(lengths),
+         .error = error,
+         .gradient_error = error});
+  };
+  add(3, {}, {4}, {{1, 2}});
+  add(4, {.blank = 2}, {5, 2, 6}, {{0, 0, 3}, {}, {1, 0, 1}});
+  add(3, {}, {3, 1, 0, 4}, {{1, 1}, {2}, {}, {2, 1, 2, 1}});
+  add(2, {.zero_infinity = true}, {2, 3}, {{1, 1}, {1, 1}});  // the first cannot have its labels
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    const auto& setting = sample.attributes.as<CtcSetting>();
+    const std::size_t classes = inputs[0].shape[1];
+    ReferenceTensor losses{Shape{sample.lengths.size()}, {}};
+    std::size_t row = 0;
+    for (std::size_t s = 0; s < sample.lengths.size(); row += sample.lengths[s++]) {
+      std::vector<std::size_t> labels;
+      for (auto i = static_cast<std::size_t>(inputs[2].values[s]);
+           i < static_cast<std::size_t>(inputs[2].values[s + 1]); ++i)
+        labels.push_back(static_cast<std::size_t>(inputs[1].values[i]));
+      const double loss =
+          -std::log(ctc_probability(inputs[0].values.data() + row * classes, sample.lengths[s],
+                                    classes, setting.blank, labels));
+      losses.values.push_back(std::isinf(loss) && setting.zero_infinity ? 0 : loss);
+    }
+    return std::vector<ReferenceTensor>{losses};
   };
   return result;
 }

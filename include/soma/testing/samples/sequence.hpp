@@ -4,6 +4,7 @@
 #include <soma/ops/samples.hpp>
 #include <soma/ops/sequence/gru.hpp>
 #include <soma/ops/sequence/lstm.hpp>
+#include <soma/ops/sequence/rnn.hpp>
 #include <soma/ops/sequence/rotary.hpp>
 #include <soma/ops/sequence/sequence_pool.hpp>
 
@@ -40,11 +41,20 @@ inline void lstm_reference_step(std::size_t hidden, const double* x, const std::
   }
 }
 
+inline void tanh_reference_step(std::size_t hidden, const double* x, const std::vector<double>& h,
+                                double* state, double*) {
+  for (std::size_t i = 0; i < hidden; ++i) state[i] = std::tanh(x[i] + h[i]);
+}
+inline void relu_reference_step(std::size_t hidden, const double* x, const std::vector<double>& h,
+                                double* state, double*) {
+  for (std::size_t i = 0; i < hidden; ++i) state[i] = std::fmax(x[i] + h[i], 0);
+}
+
 // All outputs except the notes; `cells`: 1 if there is a cell.
 inline std::vector<ReferenceTensor> recurrent_reference(const Sample& sample,
                                                         const std::vector<ReferenceTensor>& inputs,
                                                         std::size_t gates, std::size_t cells,
-                                                        RecurrentStep step) {
+                                                        bool reverse, RecurrentStep step) {
   const ReferenceTensor &x = inputs[0], &weight = inputs[1];
   const std::size_t hidden = weight.shape[1], count = sample.lengths.size();
   ReferenceTensor y{Shape{x.shape[0], hidden}, std::vector<double>(x.shape[0] * hidden)};
@@ -54,7 +64,6 @@ inline std::vector<ReferenceTensor> recurrent_reference(const Sample& sample,
   std::size_t begin = 0;
   for (std::size_t s = 0; s < count; begin += sample.lengths[s++])
     for (std::size_t t = 0; t < sample.lengths[s]; ++t) {
-      const bool reverse = sample.attributes.as<RecurrentSetting>().reverse;
       const std::size_t row = begin + (reverse ? sample.lengths[s] - 1 - t : t);
       std::vector<double> h(gates * hidden);
       for (std::size_t gate = 0; gate < h.size(); ++gate) {
@@ -110,14 +119,45 @@ inline OperatorSamples recurrent_samples(
 
 inline OperatorSamples gru_samples() {
   return recurrent_samples(3, [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    return recurrent_reference(sample, inputs, 3, 0, gru_reference_step);
+    return recurrent_reference(
+        sample, inputs, 3, 0, sample.attributes.as<RecurrentSetting>().reverse, gru_reference_step);
   });
 }
 
 inline OperatorSamples lstm_samples() {
   return recurrent_samples(4, [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    return recurrent_reference(sample, inputs, 4, 1, lstm_reference_step);
+    return recurrent_reference(sample, inputs, 4, 1,
+                               sample.attributes.as<RecurrentSetting>().reverse,
+                               lstm_reference_step);
   });
+}
+
+inline OperatorSamples rnn_samples() {
+  OperatorSamples result =
+      recurrent_samples(1, [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+        const auto& setting = sample.attributes.as<RnnSetting>();
+        return recurrent_reference(sample, inputs, 1, 0, setting.reverse,
+                                   setting.relu ? relu_reference_step : tanh_reference_step);
+      });
+  const std::vector<Sample> both = result.samples;
+  for (Sample& sample : result.samples)
+    sample.attributes = RnnSetting{sample.attributes.as<RecurrentSetting>().reverse, false};
+  // With biases and inputs so far from 0 that no step of a difference quotient crosses it.
+  for (std::size_t i = 0; i < both.size(); i += 3) {
+    Sample sample = both[i];
+    sample.name += ", relu";
+    sample.attributes = RnnSetting{sample.attributes.as<RecurrentSetting>().reverse, true};
+    std::vector<double> far;
+    for (std::size_t k = 0; k < sample.inputs[0].shape.elements(); ++k)
+      far.push_back(k % 3 == 0 ? -3.0 : 0.5 + static_cast<double>(k % 5) * 0.25);
+    sample.inputs[0].values = far;
+    for (std::size_t k = 1; k < sample.inputs.size(); ++k) {
+      sample.inputs[k].low = 0.03125;
+      sample.inputs[k].high = 0.125;
+    }
+    result.samples.push_back(std::move(sample));
+  }
+  return result;
 }
 
 inline std::vector<ReferenceTensor> rotary_reference(const Sample& sample,

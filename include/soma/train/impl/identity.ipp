@@ -10,11 +10,37 @@
 #include <soma/state/arithmetic.hpp>
 #include <soma/train/options.hpp>
 
+#include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 
 namespace SOMA_NAMESPACE::train {
+
+// What a decay reads beside the rate, the warm-up and the length.
+SOMA_INLINE void add_schedule(Record& record, const optim::Schedule& schedule) {
+  using optim::Decay;
+  const auto is = [&](std::initializer_list<Decay> some) {
+    return std::find(some.begin(), some.end(), schedule.decay) != some.end();
+  };
+  if (is({Decay::step, Decay::exponential, Decay::warm_restarts}))
+    record.set("schedule.every", schedule.every);
+  if (is({Decay::step, Decay::exponential, Decay::plateau, Decay::milestones}))
+    record.set("schedule.factor", schedule.factor);
+  if (is({Decay::milestones})) {
+    std::string all;
+    for (const std::uint64_t step : schedule.milestones)
+      all.append(all.empty() ? "" : " ").append(std::to_string(step));
+    record.set("schedule.milestones", all);
+  }
+  if (is({Decay::one_cycle})) record.set("schedule.start_ratio", schedule.start_ratio);
+  if (is({Decay::warm_restarts})) {
+    record.set("schedule.final_ratio", schedule.final_ratio);
+    record.set("schedule.growth", schedule.growth);
+  }
+  if (is({Decay::own})) record.set("schedule.function", schedule.name);
+}
 
 SOMA_INLINE Record identity_of(const Context& context, const nn::Task& task,
                                const data::BatchSource& batches, const TrainerOptions& options,
@@ -42,9 +68,7 @@ SOMA_INLINE Record identity_of(const Context& context, const nn::Task& task,
   record.set("schedule", optim::decay_names[static_cast<std::size_t>(schedule.decay)]);
   record.set("schedule.warmup", schedule.warmup);
   if (schedule.depends_on_steps()) record.set("schedule.final_ratio", schedule.final_ratio);
-  if (schedule.decay == optim::Decay::step || schedule.decay == optim::Decay::exponential)
-    record.set("schedule.every", schedule.every);
-  if (schedule.decay >= optim::Decay::step) record.set("schedule.factor", schedule.factor);
+  add_schedule(record, schedule);
   if (schedule.decay == optim::Decay::plateau) {
     record.set("schedule.final_ratio", schedule.final_ratio);
     record.set("schedule.patience", schedule.patience);

@@ -11,4 +11,10 @@ SOMA_INLINE void fields(FieldVisitor& visitor, CosineLossSetting& setting) {
   visitor.run_time("denominator", setting.denominator, NumberRange::at_least(0));
 }
 
+SOMA_INLINE void fields(FieldVisitor& visitor, CtcSetting& setting) {
+  visitor.key("blank", setting.blank);
+  visitor.key("zero_infinity", setting.zero_infinity);
+  visitor.key("record", setting.record);
+}
+
 }  // namespace SOMA_NAMESPACE

@@ -6,6 +6,7 @@
 namespace SOMA_NAMESPACE {
 
 SOMA_INLINE void fields(FieldVisitor& visitor, RmsSetting& setting) {
+  visitor.key("step_squares", setting.step_squares);
   visitor.run_time("rate", setting.rate, finite_number);
   visitor.key("keep", setting.keep, NumberRange::within(0, 1));
   visitor.key("add", setting.add, NumberRange::within(0, 1));

@@ -305,25 +305,50 @@ SOMA_INLINE ConvolutionSetting window_steps(Maker& maker) {
           maker.choice().below(2)};
 }
 
+// Strides and paddings, and sometimes dilation, paddings behind, and groups of channels.
+SOMA_INLINE ConvolutionSetting convolution_steps(Maker& maker, std::size_t channels) {
+  ConvolutionSetting setting = window_steps(maker);
+  if (maker.choice().chance(25)) {
+    setting.dilation_height = 1 + static_cast<std::uint32_t>(maker.choice().below(2));
+    setting.dilation_width = 1 + static_cast<std::uint32_t>(maker.choice().below(3));
+  }
+  if (maker.choice().chance(25)) {
+    setting.pad_height_behind = static_cast<std::uint32_t>(maker.choice().below(4));
+    setting.pad_width_behind = static_cast<std::uint32_t>(maker.choice().below(4));
+  }
+  const std::size_t groups = maker.choice().chance(50) ? channels : 2;
+  if (maker.choice().chance(40) && channels != 0 && channels % groups == 0)
+    setting.groups = static_cast<std::uint32_t>(groups);
+  return setting;
+}
+
 SOMA_INLINE bool convolution_rule(Maker& maker, const Known& x, Call& call) {
-  const ConvolutionSetting setting = window_steps(maker);
-  const std::size_t height = 1 + maker.choice().below(3), width = 1 + maker.choice().below(3);
-  const std::size_t out = 1 + maker.choice().below(4);
   const Shape& shape = x.shape();
-  if (height > shape[2] + 2 * setting.pad_height || width > shape[3] + 2 * setting.pad_width ||
+  const ConvolutionSetting setting = convolution_steps(maker, shape[1]);
+  const std::size_t height = 1 + maker.choice().below(3), width = 1 + maker.choice().below(3);
+  const std::size_t out = (1 + maker.choice().below(4)) * setting.groups;
+  const auto fits = [](std::size_t size, std::size_t before, std::uint32_t behind,
+                       std::size_t reach) {
+    return size != 0 && reach <= size + before + (behind == as_before ? before : behind);
+  };
+  if (!fits(shape[2], setting.pad_height, setting.pad_height_behind,
+            (height - 1) * setting.dilation_height + 1) ||
+      !fits(shape[3], setting.pad_width, setting.pad_width_behind,
+            (width - 1) * setting.dilation_width + 1) ||
       shape.elements() * out * height * width > 40 * most_elements || shape[1] == 0)
     return false;
   call.attributes = setting;
-  call.inputs.push_back(maker.leaf(Shape{out, shape[1], height, width}));
+  call.inputs.push_back(maker.leaf(Shape{out, shape[1] / setting.groups, height, width}));
   call.inputs.push_back(maker.choice().chance(50) ? maker.leaf(Shape{out}) : Ref{});
   return true;
 }
 
 SOMA_INLINE bool convolution_transpose_rule(Maker& maker, const Known& x, Call& call) {
-  TransposedSetting setting{.steps = window_steps(maker)};
-  const std::size_t height = 1 + maker.choice().below(3), width = 1 + maker.choice().below(3);
   const Shape& shape = x.shape();
+  TransposedSetting setting{.steps = convolution_steps(maker, shape[1])};
+  const std::size_t height = 1 + maker.choice().below(3), width = 1 + maker.choice().below(3);
   if (2 * setting.steps.pad_height >= height || 2 * setting.steps.pad_width >= width) return false;
+  setting.steps.pad_height_behind = setting.steps.pad_width_behind = as_before;
   if (shape[1] == 0 || shape[2] == 0 || shape[3] == 0) return false;
   call.attributes = setting;
   call.inputs.push_back(maker.leaf(Shape{shape[1], 1 + maker.choice().below(3), height, width}));
@@ -464,6 +489,17 @@ SOMA_INLINE bool sequence_first_rule(Maker& maker, const Known& x, Call& call) {
   return true;
 }
 
+SOMA_INLINE bool rnn_rule(Maker& maker, const Known& x, Call& call) {
+  const std::size_t hidden = x.shape()[1];
+  if (hidden == 0 || hidden > 8 || !maker.sequences(x, call)) return false;
+  const std::size_t count = call.lengths.empty() ? x.lengths.size() : call.lengths.size();
+  call.attributes = RnnSetting{maker.choice().chance(40), maker.choice().chance(40)};
+  call.inputs.push_back(maker.leaf(Shape{hidden, hidden}, -0.5, 0.5));
+  call.inputs.push_back(maker.choice().chance(50) ? maker.leaf(Shape{hidden}) : Ref{});
+  call.inputs.push_back(maker.choice().chance(40) ? maker.leaf(Shape{count, hidden}) : Ref{});
+  return true;
+}
+
 SOMA_INLINE bool sequence_pool_rule(Maker& maker, const Known& x, Call& call) {
   const bool largest = maker.choice().chance(50);
   call.attributes = SequencePoolSetting{largest};
@@ -517,6 +553,7 @@ inline constexpr NamedRule named_rules[] = {
     {"embedding", &embedding_rule, matrices},
     {"gather", &gather_rule, 0b111110},
     {"gru", &recurrent_rule, matrices},
+    {"rnn", &rnn_rule, matrices},
     {"linear", &linear_rule, 0b111110},
     {"lstm", &recurrent_rule, matrices},
     {"matmul", &matmul_rule, 0b111100},
