@@ -96,8 +96,8 @@ class Batcher {
   using Texts = std::span<const std::string_view>;
   template <class Model>
   static Predictions predict_batch(const Model& model, Texts texts, Texts pairs) {
-    if constexpr (requires { model.predict(texts, soma::DType::fp32, pairs); })
-      return model.predict(texts, soma::DType::fp32, pairs);
+    if constexpr (requires { model.predict(texts, pairs); })
+      return model.predict(texts, pairs);
     else
       return model.predict(texts);
   }

@@ -7,10 +7,10 @@
 #include "bert_classifier/serve/bodies.hpp"
 #include "bert_classifier/serve/http.hpp"
 #include "bert_classifier/serve/statistics.hpp"
-#include "bert_classifier/trained_model.hpp"
 
 #include <soma/base/fixed.hpp>
 #include <soma/models/fast_classifier.hpp>
+#include <soma/models/predictor.hpp>
 #include <soma/models/text_classifier.hpp>
 #include <soma/runtime/clock.hpp>
 #include <soma/soma.hpp>
@@ -341,8 +341,9 @@ int serve(const ServeOptions& options) {
     const Listening listening(server, service.batcher);
     Compute compute(options.compute);
     soma::Context& context = compute.context();
-    const auto answer = [&](const auto& model, const soma::models::InputForm& form) {
-      service.labels = model.labels();
+    const auto answer = [&](const auto& model, const std::vector<std::string>& labels,
+                            const soma::models::InputForm& form) {
+      service.labels = labels;
       service.form = form;
       service.loaded = true;
       service.batcher.run(model, options.batch_size);
@@ -352,12 +353,11 @@ int serve(const ServeOptions& options) {
       const auto model = soma::models::FastClassifier::from_folder(context, options.model);
       soma::models::InputForm form = model.options().input;
       form.pairs = false;  // as every model of this kind
-      answer(model, form);
+      answer(model, model.labels(), form);
     } else {
-      using soma::models::TextClassifier;
-      const TextClassifier model = TextClassifier::from_pretrained(context, options.model);
-      check_trained(model, options.model, "serve");
-      answer(model, model.input());
+      const soma::models::Predictor predictor(context, options.model, {.packed = true});
+      const soma::models::TextClassifier& model = predictor.classifier();
+      answer(predictor, model.labels(), model.input());
     }
   }
   print(service);
