@@ -24,7 +24,7 @@ inline GemmArgs part(GemmArgs args, std::size_t row, std::size_t rows, std::size
   args.n = columns;
   args.a = part(args.a, row, 0);
   args.b = part(args.b, 0, column);
-  args.packed_b.first += column;
+  if (args.packed_b.data != nullptr) args.packed_b.first += column;
   args.c = part(args.c, row, column);
   if (args.epilogue.bias != nullptr) args.epilogue.bias += column;
   args.epilogue.pre_activation = part(args.epilogue.pre_activation, row, column);
