@@ -6,7 +6,7 @@
 
 #include <soma/base/fixed.hpp>
 #include <soma/io/npy.hpp>
-#include <soma/models/text_encoder.hpp>
+#include <soma/models/predictor.hpp>
 #include <soma/soma.hpp>
 #include <soma/text/text_lines.hpp>
 
@@ -19,14 +19,17 @@
 
 namespace {
 
-using soma::models::TextEncoder;
+using soma::models::Predictor;
 
 // Embeds the lines of files in batches. Vectors go to standard output, a JSON list a line, or are
 // kept for a file.
 class Embedding {
  public:
-  Embedding(soma::Context& context, const TextEncoder& encoder, const EmbedOptions& options)
-      : context_(context), encoder_(encoder), options_(options) {
+  Embedding(soma::Context& context, const Predictor& predictor, const EmbedOptions& options)
+      : context_(context),
+        predictor_(predictor),
+        width_(predictor.encoder().width()),
+        options_(options) {
     std::ios::sync_with_stdio(false);
   }
 
@@ -43,19 +46,17 @@ class Embedding {
 
   void save() const {
     if (options_.output.empty()) return;
-    const std::size_t width = encoder_.width();
     soma::save_npy(options_.output, soma::Tensor::from(context_, std::span<const float>(kept_),
-                                                       soma::Shape{kept_.size() / width, width}));
+                                                       soma::Shape{kept_.size() / width_, width_}));
   }
 
  private:
   void embed() {
     const std::vector<std::string_view> views(texts_.begin(), texts_.end());
-    const soma::Tensor vectors = encoder_.embed(views);
+    const soma::Tensor vectors = predictor_.embed(views);
     const std::span<const float> all = vectors.span<float>();
     if (options_.output.empty())
-      for (std::size_t i = 0; i < texts_.size(); ++i)
-        print(all.subspan(i * encoder_.width(), encoder_.width()));
+      for (std::size_t i = 0; i < texts_.size(); ++i) print(all.subspan(i * width_, width_));
     else
       kept_.insert(kept_.end(), all.begin(), all.end());
     std::cout << std::flush;
@@ -70,7 +71,8 @@ class Embedding {
   }
 
   soma::Context& context_;
-  const TextEncoder& encoder_;
+  const Predictor& predictor_;
+  std::size_t width_;
   const EmbedOptions& options_;
   std::vector<std::string> texts_;
   std::vector<float> kept_;
@@ -79,7 +81,7 @@ class Embedding {
 }  // namespace
 
 int embed(const EmbedOptions& options) {
-  soma::models::TextEncoderOptions how{.max_length = options.max_length};
+  soma::models::PredictorOptions how{.max_length = options.max_length};
   const auto* const names = std::begin(soma::models::pooling_names);
   const auto* const named =
       std::find(names, std::end(soma::models::pooling_names), options.pooling);
@@ -87,8 +89,8 @@ int embed(const EmbedOptions& options) {
   if (options.normalise) how.normalised = true;
   try_outputs(options);
   Compute compute(options.compute);
-  const TextEncoder encoder = TextEncoder::from_pretrained(compute.context(), options.model, how);
-  Embedding embedding(compute.context(), encoder, options);
+  const Predictor predictor(compute.context(), options.model, how);
+  Embedding embedding(compute.context(), predictor, options);
   try {
     for (const std::string& file : options.files) embedding.read(file);
   } catch (const soma::Error& error) {

@@ -7,12 +7,12 @@
 #include "bert_classifier/results.hpp"
 #include "bert_classifier/train/outputs.hpp"
 #include "bert_classifier/train/rows.hpp"
-#include "bert_classifier/trained_model.hpp"
 
 #include <soma/base/fixed.hpp>
 #include <soma/io/precision_json.hpp>
 #include <soma/io/record_json.hpp>
 #include <soma/models/fast_classifier.hpp>
+#include <soma/models/predictor.hpp>
 #include <soma/models/text_classifier.hpp>
 #include <soma/runtime/host.hpp>
 #include <soma/soma.hpp>
@@ -60,8 +60,8 @@ int evaluate(const EvaluateOptions& options) {
   try_outputs(options);
   Compute compute(options.compute);
   soma::Context& context = compute.context();
-  TextClassifier model = TextClassifier::from_pretrained(context, options.model);
-  check_trained(model, options.model, "evaluate");
+  soma::models::Predictor predictor(context, options.model);
+  TextClassifier& model = predictor.classifier();
   const bool has_classes = model.classes() != 0;
   if (!options.confusion.empty() && !has_classes)
     throw UsageError("--confusion needs a model that gives a text one class");
@@ -177,15 +177,14 @@ int predict(const PredictOptions& options) {
     const auto model = soma::models::FastClassifier::from_folder(context, options.model);
     return answer_files([&](Texts texts, Texts) { return model.predict(texts); }, options);
   }
-  const TextClassifier model = TextClassifier::from_pretrained(context, options.model);
-  check_trained(model, options.model, "predict");
+  const soma::models::Predictor predictor(context, options.model);
+  const TextClassifier& model = predictor.classifier();
   PredictOptions asked = options;
   if (options.pairs && model.input().pairs == false)
     throw UsageError("--pairs: " + soma::quoted(options.model) + " was trained on single texts");
   asked.pairs = options.pairs || model.input().pairs == true;
-  return answer_files(
-      [&](Texts texts, Texts pairs) { return model.predict(texts, soma::DType::fp32, pairs); },
-      asked);
+  return answer_files([&](Texts texts, Texts pairs) { return predictor.predict(texts, pairs); },
+                      asked);
 }
 
 int describe(const DescribeOptions& options) {

@@ -4,6 +4,7 @@
 // CMake).
 
 #include <soma/models/bert_config_json.hpp>
+#include <soma/models/predictor.hpp>
 #include <soma/models/pretrained.hpp>
 #include <soma/models/text_classifier.hpp>
 #include <soma/models/text_encoder.hpp>

@@ -101,15 +101,15 @@ class Batcher {
   template <class Model>
   static Answers answer_batch(const Model& model, Texts texts, Texts pairs) {
     Answers answers;
-    if constexpr (requires { model.embed(texts); }) {
+    if constexpr (requires { model.embed(texts), model.width(); }) {
       const soma::Tensor vectors = model.embed(texts);
       for (std::size_t i = 0; i < texts.size(); ++i) {
         const std::span<const float> vector =
             vectors.span<float>().subspan(i * model.width(), model.width());
         answers.emplace_back(std::vector<float>(vector.begin(), vector.end()));
       }
-    } else if constexpr (requires { model.predict(texts, soma::DType::fp32, pairs); }) {
-      for (soma::models::Prediction& one : model.predict(texts, soma::DType::fp32, pairs))
+    } else if constexpr (requires { model.predict(texts, pairs); }) {
+      for (soma::models::Prediction& one : model.predict(texts, pairs))
         answers.emplace_back(std::move(one));
     } else {
       for (soma::models::Prediction& one : model.predict(texts))

@@ -7,10 +7,10 @@
 #include "bert_classifier/serve/bodies.hpp"
 #include "bert_classifier/serve/http.hpp"
 #include "bert_classifier/serve/statistics.hpp"
-#include "bert_classifier/trained_model.hpp"
 
 #include <soma/base/fixed.hpp>
 #include <soma/models/fast_classifier.hpp>
+#include <soma/models/predictor.hpp>
 #include <soma/models/text_classifier.hpp>
 #include <soma/models/text_encoder.hpp>
 #include <soma/soma.hpp>
@@ -24,6 +24,7 @@
 #include <chrono>
 #include <cstddef>
 #include <iostream>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -52,6 +53,16 @@ struct Service {
   // The model's, once it is loaded.
   std::vector<std::string> labels{};
   soma::models::InputForm form{};
+};
+
+// An encoder's folder, whose answers are vectors.
+struct Embedder {
+  const soma::models::Predictor& predictor;
+
+  std::size_t width() const { return predictor.encoder().width(); }
+  soma::Tensor embed(std::span<const std::string_view> texts) const {
+    return predictor.embed(texts);
+  }
 };
 
 int status_of(ErrorId id) {
@@ -342,8 +353,9 @@ int serve(const ServeOptions& options) {
     const Listening listening(server, service.batcher);
     Compute compute(options.compute);
     soma::Context& context = compute.context();
-    const auto answer = [&](const auto& model, const soma::models::InputForm& form) {
-      if constexpr (requires { model.labels(); }) service.labels = model.labels();
+    const auto answer = [&](const auto& model, const std::vector<std::string>& labels,
+                            const soma::models::InputForm& form) {
+      service.labels = labels;
       service.form = form;
       service.loaded = true;
       service.batcher.run(model, options.batch_size);
@@ -353,17 +365,16 @@ int serve(const ServeOptions& options) {
       const auto model = soma::models::FastClassifier::from_folder(context, options.model);
       soma::models::InputForm form = model.options().input;
       form.pairs = false;  // as every model of this kind
-      answer(model, form);
+      answer(model, model.labels(), form);
     } else if (soma::models::is_text_encoder(options.model)) {
-      const auto encoder = soma::models::TextEncoder::from_pretrained(context, options.model);
+      const soma::models::Predictor predictor(context, options.model, {.packed = true});
       soma::models::InputForm form;
       form.pairs = false;
-      answer(encoder, form);
+      answer(Embedder{predictor}, {}, form);
     } else {
-      using soma::models::TextClassifier;
-      const TextClassifier model = TextClassifier::from_pretrained(context, options.model);
-      check_trained(model, options.model, "serve");
-      answer(model, model.input());
+      const soma::models::Predictor predictor(context, options.model, {.packed = true});
+      const soma::models::TextClassifier& model = predictor.classifier();
+      answer(predictor, model.labels(), model.input());
     }
   }
   print(service);

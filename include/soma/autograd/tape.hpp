@@ -39,6 +39,7 @@ using VarOutputs = std::array<Var, max_outputs>;
 
 class Tape {
  public:
+  // Error autograd.options: packed weights on a tape that records.
   explicit Tape(Context& context, const TapeOptions& options = {});
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;

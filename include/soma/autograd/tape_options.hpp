@@ -9,6 +9,7 @@ namespace SOMA_NAMESPACE {
 
 class BatchSums;         // ops/rows/settings.hpp
 class GradientReceiver;  // autograd/var.hpp
+class PackedWeights;     // ops/product/packed_weights.hpp
 class ProductFormats;    // ops/product_formats.hpp
 
 // Called between two operators, forward and backward: for work that has to progress meanwhile, such
@@ -36,6 +37,9 @@ struct TapeOptions {
   DType activations = DType::fp32;
   // The number formats of products in linear layers; nullptr: the stored formats.
   ProductFormats* precision = nullptr;
+  // Linear layers read their weights' panels from there, with the same bits. Not for a tape that
+  // records.
+  PackedWeights* packed = nullptr;
   // Receives the gradients of parameters; nullptr: gradients are added to the parameters.
   GradientReceiver* receiver = nullptr;
   TapeHook* hook = nullptr;

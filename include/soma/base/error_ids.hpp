@@ -136,6 +136,7 @@ inline constexpr ErrorId changed_in_place{"autograd.changed_in_place"};
 inline constexpr ErrorId not_finite{"autograd.not_finite"};
 inline constexpr ErrorId not_leaf{"autograd.not_leaf"};
 inline constexpr ErrorId tape_threads{"autograd.two_threads"};
+inline constexpr ErrorId tape_options{"autograd.options"};
 
 inline constexpr ErrorId text_vocabulary{"text.vocabulary"};
 inline constexpr ErrorId text_special_token{"text.special_token"};
@@ -154,6 +155,7 @@ inline constexpr ErrorId model_file_name{"models.file_name"};
 inline constexpr ErrorId weights_file{"models.weights_file"};
 inline constexpr ErrorId model_not_finite{"models.not_finite"};
 inline constexpr ErrorId encoder_module{"models.encoder_module"};
+inline constexpr ErrorId predictor{"models.predictor"};
 
 inline constexpr ErrorId train_options{"train.options"};
 inline constexpr ErrorId train_precision{"train.precision"};

@@ -64,6 +64,7 @@
 #include <soma/ops/impl/graph_log.ipp>
 #include <soma/ops/impl/number_range.ipp>
 #include <soma/ops/impl/operator.ipp>
+#include <soma/ops/impl/packed_weights.ipp>
 #include <soma/ops/impl/plain_call.ipp>
 #include <soma/ops/impl/profiler.ipp>
 #include <soma/ops/impl/ranges.ipp>

@@ -7,6 +7,7 @@
 #include <soma/data/token_source.hpp>
 #include <soma/metrics/multi_label.hpp>
 #include <soma/metrics/regression.hpp>
+#include <soma/models/answering.hpp>
 #include <soma/models/prediction.hpp>
 #include <soma/models/pretrained.hpp>
 #include <soma/models/tokenized_pairs.hpp>
@@ -27,6 +28,12 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+namespace SOMA_NAMESPACE::nn {
+
+class Later;  // nn/later.hpp
+
+}  // namespace SOMA_NAMESPACE::nn
 
 namespace SOMA_NAMESPACE::models {
 
@@ -111,13 +118,16 @@ class TextClassifier final : public nn::Task {
     return std::make_unique<data::TokenSource>(context_, std::move(lists), options);
   }
 
-  // The predictions for texts, computed as one batch. `pairs`: the second text of each, for a model
-  // that was trained on pairs. A text of nothing but white space, like its second text, has
-  // no_answer(). Errors data.labels (not one for each text), models.not_finite (the
-  // model gives NaN or infinity).
+  // The predictions for texts, computed as one batch unless options.most_tokens cuts them. `pairs`:
+  // the second text of each, for a model that was trained on pairs. A text of nothing but white
+  // space, like its second text, has no_answer(). Errors data.labels (not one for each text),
+  // models.not_finite (the model gives NaN or infinity), models.predictor (options.most_tokens).
   std::vector<Prediction> predict(std::span<const std::string_view> texts,
                                   DType activations = DType::fp32,
                                   std::span<const std::string_view> pairs = {}) const;
+  std::vector<Prediction> predict(std::span<const std::string_view> texts,
+                                  std::span<const std::string_view> pairs,
+                                  const AnswerOptions& options) const;
   Prediction predict(std::string_view text) const;
 
   const Parameters& parameters() const override { return parameters_; }
@@ -142,10 +152,11 @@ class TextClassifier final : public nn::Task {
 
   TextClassifier(Context& context, std::string_view folder, text::Tokenizer tokenizer,
                  const BertConfigFile& file, const std::vector<SafetensorsFile>& weights,
-                 const TextClassifierOptions& options);
+                 const TextClassifierOptions& options, const nn::Later* from_files);
   // predict() for texts that are not blank.
-  std::vector<Prediction> answers(std::span<const std::string_view> texts, DType activations,
-                                  std::span<const std::string_view> pairs) const;
+  std::vector<Prediction> answers(std::span<const std::string_view> texts,
+                                  std::span<const std::string_view> pairs,
+                                  const AnswerOptions& options) const;
   // Types are left out if the model has no type for a second text.
   detail::TokenizedPairs tokenize(std::span<const std::string_view> texts,
                                   std::span<const std::string_view> pairs,

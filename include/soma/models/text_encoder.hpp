@@ -5,8 +5,8 @@
 //   const auto encoder = soma::models::TextEncoder::from_pretrained(context, "all-MiniLM-L6-v2");
 //   const soma::Tensor vectors = encoder.embed({"a text", "another"});  // [2, 384]
 
+#include <soma/models/answering.hpp>
 #include <soma/models/bert.hpp>
-#include <soma/models/tokenized_pairs.hpp>
 #include <soma/text/tokenizer.hpp>
 
 #include <cstddef>
@@ -19,12 +19,20 @@
 
 namespace SOMA_NAMESPACE::models {
 
+namespace detail {
+
+// True if a folder has files of an encoder beside those of a model.
+bool is_encoder_folder(const std::string& folder);
+
+}  // namespace detail
+
 struct TextEncoderOptions {
   // Not set: as the folder says; for a folder that does not say, the mean and not normalised, as
   // sentence-transformers has it.
   std::optional<Pooling> pooling{};
   std::optional<bool> normalised{};  // true: vectors have length 1
   std::size_t max_length = 0;  // tokens of a text; longer texts are cut. 0: the folder's limit
+  nn::InitialStore* later = nullptr;  // nn::Scope::later: the caller makes the parameters
 };
 
 // True if the folder has modules.json: it is an encoder's, not only a model's.
@@ -55,6 +63,8 @@ class TextEncoder {
   // of its own gets the vector of the special tokens. Errors models.not_finite (the model gives NaN
   // or infinity), and those of Tokenizer::encode.
   Tensor embed(std::span<const std::string_view> texts, DType activations = DType::fp32) const;
+  // Error models.predictor: options.most_tokens is below the tokens of a text.
+  Tensor embed(std::span<const std::string_view> texts, const AnswerOptions& options) const;
   Tensor embed(std::initializer_list<std::string_view> texts) const;
 
   // The vector of each sequence on a tape, [sequences, width()]: for a training of one's own.
@@ -69,10 +79,6 @@ class TextEncoder {
   const BertConfig& config() const { return model_.bert.config; }
 
  private:
-  // The texts' vectors, computed as one batch, behind each other.
-  void embed_batch(const detail::TokenizedPairs& tokens, std::span<const std::size_t> texts,
-                   DType activations, float* vectors) const;
-
   Context& context_;
   text::Tokenizer tokenizer_;
   BertClassifier model_;

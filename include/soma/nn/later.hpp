@@ -20,6 +20,9 @@ class Later final : public InitialStore {
  public:
   // Makes the elements of parameters without elements, each in its own type.
   void make(Context& context, const Parameters& parameters) const;
+  // The same, but a parameter that is one whole tensor of a file, in its own type, stays there:
+  // read-only, and mapped as long as a variable has it.
+  void make_in_place(Context& context, const Parameters& parameters) const;
 
   SOMA_INLINE void add(const Var& parameter, const Initial* begin, const Initial* end) override;
   // The last replacement wins. Error tensor.undefined: the parameter was not added.
@@ -42,6 +45,7 @@ class Later final : public InitialStore {
   };
 
   std::size_t find(std::string_view operation, const Parameter& parameter) const;
+  void make_one(Context& context, const Waiting& waiting) const;
   // Skips random numbers that would all be replaced.
   static Tensor begin(Context& context, const Waiting& waiting);
 

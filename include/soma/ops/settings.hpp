@@ -26,12 +26,15 @@ struct DropoutSetting {
 };
 void fields(FieldVisitor& visitor, DropoutSetting& setting);
 
+class PackedWeights;  // ops/product/packed_weights.hpp
+
 struct LinearSetting {
   Activation activation = Activation::none;
   DropoutSetting dropout{};
   float x_scale = 1, weight_scale = 1;  // the values of stored elements are multiplied by these
   std::optional<DType> output{};        // the result's type; none: the type of x
   Accumulation accumulation{};          // for the products forward and backward
+  PackedWeights* packed = nullptr;      // the weight's panels are taken from there
 };
 void fields(FieldVisitor& visitor, LinearSetting& setting);
 

@@ -7,6 +7,8 @@
 #include "kernels/gemm/gemm_call.hpp"
 #include "support/floating_dtypes.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 
 using namespace soma;
@@ -335,6 +337,50 @@ TEST_CASE("the workspace never shrinks with what is asked of it", "[unit][gemm]"
           }
     }
   });
+}
+
+TEST_CASE("last rows have the same bits in blocks of every height, with b packed once or in place",
+          "[unit][gemm][invariance]") {
+  // Columns of b that are 4 KiB apart (fp32 and bf16), and others; more steps than are packed at a
+  // time.
+  for (const DType dtype : {DType::fp32, DType::bf16})
+    for (const std::size_t k : {64, 1024, 2048}) {
+      const std::size_t n = 70, most = k == 64 ? 300 : 62;
+      const Product product =
+          random_product(most, n, k, {}, Layout::contiguous, Layout::transposed, dtype, dtype);
+      const std::vector<float> chain = product.sums<float>();
+      on_every_way(product, [&](const Context& context, GemmArgs args) {
+        INFO(to_string(dtype) << ", k " << k);
+        const GemmKernels& gemm = context.kernels().gemm;
+        const GuardedWorkspace panels(gemm.packed_bytes(args));
+        PackedB packed{reinterpret_cast<float*>(panels.data()), 0, n};
+        {
+          GemmArgs packs = args;
+          packs.m = 1, packs.packed_b = packed;
+          const GuardedWorkspace workspace(gemm.workspace_bytes(packs));
+          packs.workspace = workspace.data();
+          gemm.pack_b(packs);
+          CHECK((panels.intact() && workspace.intact()));
+        }
+        std::vector<float> all(most * n);
+        args.c = plain_target(all, n);
+        multiply(context, args);
+        if (args.bf16_products == Bf16Products::widened &&
+            args.fp32_products == Fp32Products::multiply_add)
+          CHECK(holds_product(context, product, chain, all));
+        for (std::size_t m = 1; m <= most; m += m < 62 ? 1 : 17)
+          for (const PackedB& b : {PackedB{}, packed}) {
+            // One more row, which nobody may write.
+            std::vector<float> c((m + 1) * n, std::numeric_limits<float>::quiet_NaN());
+            args.m = m, args.packed_b = b;
+            args.c = plain_target(c, n);
+            multiply(context, args);
+            INFO(m << " rows, " << (b.data != nullptr ? "packed" : "in place"));
+            CHECK(std::equal(c.begin(), c.end() - static_cast<std::ptrdiff_t>(n), all.begin()));
+            CHECK(std::isnan(c[m * n]));
+          }
+      });
+    }
 }
 
 TEST_CASE("few rows: columns of b are read where they lie", "[unit][gemm]") {

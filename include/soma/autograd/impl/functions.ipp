@@ -161,7 +161,9 @@ SOMA_INLINE Var matmul(Tape& tape, const Var& a, const Var& b, const MatmulSetti
 
 SOMA_INLINE Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias,
                        const LinearSetting& setting, const Var& residual) {
-  return tape.apply(*tape.operators().linear, setting, {x, weight, bias, residual});
+  LinearSetting with = setting;
+  with.packed = tape.options().packed;
+  return tape.apply(*tape.operators().linear, with, {x, weight, bias, residual});
 }
 
 SOMA_INLINE Var conv2d(Tape& tape, const Var& x, const Var& weight, const Var& bias,

@@ -7,6 +7,8 @@
 #include <soma/autograd/tape_guards.hpp>
 #include <soma/autograd/tape_options.hpp>
 #include <soma/autograd/var.hpp>
+#include <soma/base/error.hpp>
+#include <soma/base/error_ids.hpp>
 #include <soma/ops/batch.hpp>
 #include <soma/ops/product_formats.hpp>
 #include <soma/ops/records.hpp>
@@ -35,7 +37,11 @@ SOMA_INLINE Tape::Tape(Context& context, const TapeOptions& options)
       nodes_(context.heap()),
       slots_(context.heap()),
       narrow_(context.heap()),
-      recording_(context.next_id()) {}
+      recording_(context.next_id()) {
+  if (options.packed != nullptr && options.record)
+    fail(error_id::tape_options, "Tape", "options.packed", "set with record = true",
+         "record = false: a training changes the weights");
+}
 
 SOMA_INLINE const BuiltInOperators& Tape::operators() const { return context_.built_in(); }
 

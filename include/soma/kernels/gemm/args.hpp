@@ -33,6 +33,7 @@ struct Epilogue {
 };
 
 // Columns of b that are packed once for several calls (GemmKernels::pack_b), at least one per call.
+// A product whose whole b is packed needs b itself only where reads_packed() prefers it.
 struct PackedB {
   float* data = nullptr;               // aligned to 64 bytes; nullptr: each call packs its own
   std::size_t first = 0, columns = 0;  // the call's first packed column; all columns
@@ -97,11 +98,16 @@ struct GemmKernels {
   // product returns, and cuts of columns at multiples of tile_columns.
   SharedPacking (*shared_packing)(const GemmArgs&) noexcept;
   void (*pack_b)(const GemmArgs&) noexcept;
+  // The bytes of b with all its columns packed, for products of any number of rows; 0: products of
+  // this kind read no packed b.
+  std::size_t (*packed_bytes)(const GemmArgs&) noexcept;
+  // True if a product that has its whole b packed is faster with it than with b in place.
+  bool (*reads_packed)(const GemmArgs&) noexcept;
   // For calls that share a column_queue: the bytes of workspace for each call; 0 if this product
   // does not hand out columns.
   std::size_t (*queue_workspace)(const GemmArgs&) noexcept;
   // The bytes of workspace for any operands with these m, n, k and segments.count, in the ways that
-  // the args name. The result never decreases if one of the four grows.
+  // the args name, with packed_b or without. The result never decreases if one of the four grows.
   std::size_t (*workspace_bytes)(const GemmArgs&) noexcept;
   // Callers cut c at multiples of this: whole tiles are fastest.
   std::size_t (*tile_rows)(const GemmArgs&) noexcept;

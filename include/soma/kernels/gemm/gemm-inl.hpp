@@ -61,6 +61,17 @@ static inline void gemm_pack_b(const GemmArgs& args) noexcept {
             [&]<class Product>(std::type_identity<Product>) HWY_ATTR { Product(args).pack_b(); });
 }
 
+static inline std::size_t gemm_packed_bytes(const GemmArgs& args) noexcept {
+  if (!args.accumulation.plain()) return 0;
+  return with_gemm(args, [&]<class Product>(std::type_identity<Product>)
+                             HWY_ATTR { return Product::packed_bytes(args); });
+}
+
+static inline bool gemm_reads_packed(const GemmArgs& args) noexcept {
+  return with_gemm(args, [&]<class Product>(std::type_identity<Product>)
+                             HWY_ATTR { return Product::reads_packed(args); });
+}
+
 static inline std::size_t gemm_queue_workspace(const GemmArgs& args) noexcept {
   if (!args.accumulation.plain()) return 0;
   return with_gemm(args, [&]<class Product>(std::type_identity<Product>)
@@ -68,7 +79,8 @@ static inline std::size_t gemm_queue_workspace(const GemmArgs& args) noexcept {
 }
 
 static inline std::size_t gemm_workspace_bytes(const GemmArgs& args) noexcept {
-  return (std::max)(GemmWorkspace::Sizes(args).all(), FewRowsWorkspace::bytes(args.k));
+  return (std::max)(GemmWorkspace::Sizes(args, args.packed_b.data == nullptr).all(),
+                    FewRowsWorkspace::bytes(args.k));
 }
 
 static inline std::size_t gemm_tile_rows([[maybe_unused]] const GemmArgs& args) noexcept {
@@ -79,7 +91,8 @@ static inline std::size_t gemm_tile_rows([[maybe_unused]] const GemmArgs& args) 
 }
 
 static constexpr GemmKernels gemm_kernels{
-    gemm_kernel,          gemm_shared_packing, gemm_pack_b,  gemm_queue_workspace,
+    gemm_kernel,          gemm_shared_packing, gemm_pack_b,
+    gemm_packed_bytes,    gemm_reads_packed,   gemm_queue_workspace,
     gemm_workspace_bytes, gemm_tile_rows,      micro_columns};
 }  // namespace HWY_NAMESPACE
 }  // namespace SOMA_NAMESPACE

@@ -24,6 +24,7 @@
 
 #include <bit>
 #include <cstddef>
+#include <type_traits>
 #include <utility>
 
 HWY_BEFORE_NAMESPACE();
@@ -44,6 +45,17 @@ inline constexpr std::size_t micro_columns = micro_vectors * float_lanes;
 inline constexpr std::size_t micro_row_width =
     (micro_rows + float_lanes - 1) / float_lanes * float_lanes;
 inline constexpr std::size_t line_floats = 16;  // a cache line
+
+// The rows of the lower blocks that compute the last rows of a product, ascending: 34 rows with
+// AVX-512 are 14 + 14 + 7 instead of three times 14. A block needs 8 chains, so blocks of less than
+// 4 rows would take as long. Not measured on AArch64, which has none.
+inline constexpr std::size_t low_blocks[] = {4, float_lanes == 16 ? 7 : 5, 10};
+inline constexpr std::size_t low_block_count = HWY_ARCH_ARM || float_lanes == 1 ? 0
+                                               : float_lanes == 16              ? 3
+                                                                                : 2;
+// True if the last rows, where they fill more than one block and less than two, are shared evenly
+// by two blocks: 8 rows are 4 + 4 instead of 6 + 4.
+inline constexpr bool even_blocks = low_block_count != 0 && micro_rows == 6;
 
 // The operation of one step. A step of a packed operand takes one float: an fp32 number, or two
 // bf16 numbers that are adjacent along k. a is in a register, or in memory if the instruction
@@ -188,6 +200,18 @@ struct RowsBeforePanel : MatrixRows<> {
 
   const float* ahead;
 };
+
+// Calls each(std::integral_constant<std::size_t, n>()) for the lowest block of at least so many
+// rows.
+template <std::size_t kIndex = 0, class Each>
+HWY_INLINE void with_block(std::size_t rows, const Each& each) {
+  if constexpr (kIndex == low_block_count)
+    each(std::integral_constant<std::size_t, micro_rows>());
+  else if (rows <= low_blocks[kIndex])
+    each(std::integral_constant<std::size_t, low_blocks[kIndex]>());
+  else
+    with_block<kIndex + 1>(rows, each);
+}
 
 // kRows rows of a with kVectors vectors of b, whose steps are kWidth floats apart. The arrays of
 // vectors below never exist in memory: every index is a constant.

@@ -24,6 +24,7 @@ inline GemmArgs part(GemmArgs args, std::size_t row, std::size_t rows, std::size
   args.n = columns;
   args.a = part(args.a, row, 0);
   args.b = part(args.b, 0, column);
+  if (args.packed_b.data != nullptr) args.packed_b.first += column;
   args.c = part(args.c, row, column);
   if (args.epilogue.bias != nullptr) args.epilogue.bias += column;
   args.epilogue.pre_activation = part(args.epilogue.pre_activation, row, column);
@@ -54,10 +55,10 @@ struct ProductGrid {
 namespace detail {
 
 // The grid of at most `width` tasks in which the largest task takes the least time. A task
-// multiplies its whole tile and packs its own rows of a and columns of b.
+// multiplies its whole tile and packs its own rows of a and, unless b `is_packed`, columns of b.
 inline ProductGrid product_grid(std::size_t row_tiles, std::size_t column_tiles,
-                                std::size_t tile_rows, std::size_t tile_columns,
-                                std::size_t width) {
+                                std::size_t tile_rows, std::size_t tile_columns, std::size_t width,
+                                bool is_packed) {
   // Packing an element takes about the time of 24 multiply-adds: a load (often from memory), a
   // transposition and a store.
   constexpr double packing = 24;
@@ -70,7 +71,7 @@ inline ProductGrid product_grid(std::size_t row_tiles, std::size_t column_tiles,
     };
     const double rows = largest(row_tiles, row_parts, tile_rows);
     const double columns = largest(column_tiles, column_parts, tile_columns);
-    const double cost = rows * columns + packing * (rows + columns);
+    const double cost = rows * columns + packing * (rows + (is_packed ? 0 : columns));
     if (row_parts == 1 || cost < best_cost) {
       best = {row_parts, column_parts};
       best_cost = cost;
@@ -256,12 +257,15 @@ inline void multiply_by_columns(Context& context, GemmArgs args, std::size_t wor
 
 }  // namespace detail
 
-// Runs a product over the context's executor; args.workspace is not read.
+// Runs a product over the context's executor; args.workspace is not read. args.packed_b has all
+// columns of b, packed for products in this context, or none.
 inline void multiply(Context& context, GemmArgs args) {
   if (args.m == 0 || args.n == 0) return;
   const GemmKernels& gemm = context.kernels().gemm;
   args.bf16_products = context.bf16().products;
   args.fp32_products = context.fp32_products();
+  const bool is_packed = args.packed_b.data != nullptr && gemm.reads_packed(args);
+  if (!is_packed) args.packed_b = {};
   const std::size_t tile_rows = gemm.tile_rows(args), tile_columns = gemm.tile_columns;
   const std::size_t row_tiles = detail::parts_of(args.m, tile_rows);
   const std::size_t column_tiles = detail::parts_of(args.n, tile_columns);
@@ -272,7 +276,7 @@ inline void multiply(Context& context, GemmArgs args) {
   const auto most = static_cast<std::size_t>((std::min)(products / worth_a_task + 1, 1e6));
   const std::size_t width = (std::min)(
       most, most == 1 ? std::size_t{1} : static_cast<std::size_t>(context.executor().width));
-  if (width > 1) {
+  if (width > 1 && !is_packed) {
     if (const std::size_t workspace = gemm.queue_workspace(args); workspace != 0)
       return detail::multiply_by_columns(context, args, workspace, width);
     const SharedPacking packing = gemm.shared_packing(args);
@@ -280,7 +284,7 @@ inline void multiply(Context& context, GemmArgs args) {
       return detail::SharedProduct(context, args, packing, width).run();
   }
   const ProductGrid grid =
-      detail::product_grid(row_tiles, column_tiles, tile_rows, tile_columns, width);
+      detail::product_grid(row_tiles, column_tiles, tile_rows, tile_columns, width, is_packed);
   const std::size_t row_parts = grid.row_parts, column_parts = grid.column_parts;
   const std::size_t tasks = row_parts * column_parts;
 

@@ -94,12 +94,13 @@ class PackedPanels {
     std::size_t stride;
   };
 
-  // The number of rows of a that are multiplied by the same columns together. If rows are laid and
-  // stay in the first-level cache, it is the number that fits there.
-  static std::size_t rows_together(const Source& a, const PackedSteps& steps) {
+  // The number of rows of a, of so many, that are multiplied by the same columns together: about
+  // the same number each time, because columns come from memory for a few rows as slowly as for
+  // many. If rows are laid and stay in the first-level cache, it is the number that fits there.
+  static std::size_t rows_together(const Source& a, const PackedSteps& steps, std::size_t rows) {
     if constexpr (Kernel::keeps_rows)
-      if (are_whole(steps) && Kernel::lays(a, 0, 0)) return most_rows;
-    return packed_rows;
+      return are_whole(steps) && Kernel::lays(a, 0, 0) ? most_rows : packed_rows;
+    return even_share(rows, packed_rows, most_rows);
   }
 
   // Prepares `count` rows of a from `row` on; `out` has room for packing all of them. Whole blocks
@@ -120,9 +121,18 @@ class PackedPanels {
           rows = {count, whole, out, out + whole * apart, apart};
         }
       }
-    const std::size_t rest = count - rows.lying;
-    pack(a, steps, row + rows.lying, {0, rest, rest}, Kernel::panel_rows, Kernel::row_floats,
-         rows.packed, [&](const PackPart& part) { Kernel::pack_a(a, part, buffer); });
+    const std::size_t rest = count - rows.lying, even = Kernel::even_rows(rest);
+    const auto pack_rows = [&](std::size_t first, std::size_t lines, std::size_t place) HWY_ATTR {
+      pack(a, steps, row + rows.lying + first, {place, lines, lines}, Kernel::panel_rows,
+           Kernel::row_floats, rows.packed,
+           [&](const PackPart& part) HWY_ATTR { Kernel::pack_a(a, part, buffer); });
+    };
+    pack_rows(0, rest - even, 0);
+    for (std::size_t first = rest - even, place = first; first < rest; place += most_rows) {
+      const std::size_t lines = Kernel::next_rows(rest - first);
+      pack_rows(first, lines, place);
+      first += lines;
+    }
     return rows;
   }
   // The rows that are multiplied together, from `first` on.
@@ -147,10 +157,10 @@ class PackedPanels {
   void multiply(const RowBlock& rows, const Lines& columns, const PackedSteps& steps,
                 const float* b, const SumPath& path) {
     for_blocks(rows.count, columns, [&](const Block& block) {
-      const bool last = block.row + most_rows >= rows.count;
-      fetch_sums<most_rows>(path, Kernel::keeps_rows ? block.at(path) + micro_columns
-                                  : last             ? block.column + micro_columns
-                                                     : block.at(path) + most_rows * path.stride);
+      const std::size_t end = block.row + block.count;
+      fetch_sums<most_rows>(path, Kernel::keeps_rows  ? block.at(path) + micro_columns
+                                  : end == rows.count ? block.column + micro_columns
+                                                      : end * path.stride + block.column);
       sum_block(block, steps, rows, b, path.behind(block.at(path)));
     });
     kernel_.finish();
@@ -162,13 +172,13 @@ class PackedPanels {
   void multiply_out(const RowBlock& rows, const Lines& columns, const PackedSteps& steps,
                     const float* b, const Exit& exit) {
     for_blocks(rows.count, columns, [&](const Block& block) {
-      const std::size_t count = (std::min)(most_rows, rows.count - block.row);
       if constexpr (Kernel::exits) {
-        sum_block(block, steps, rows, b, ExitPath<Exit>{&exit, block.row, count, block.column});
+        sum_block(block, steps, rows, b,
+                  ExitPath<Exit>{&exit, block.row, block.count, block.column});
       } else {
         alignas(64) float sums[block_floats];
         sum_block(block, steps, rows, b, SumPath{sums, micro_columns});
-        exit.write(block.row, count, block.column, sums);
+        exit.write(block.row, block.count, block.column, sums);
       }
     });
     kernel_.finish();
@@ -211,9 +221,9 @@ class PackedPanels {
     }
   }
 
-  // The position of a block of c: its first row and column.
+  // A block of c: its rows and their number among the blocks, its first column.
   struct Block {
-    std::size_t row, column;
+    std::size_t row, count, number, column;
     Lines columns;
 
     std::size_t at(const SumPath& path) const { return row * path.stride + column; }
@@ -221,13 +231,27 @@ class PackedPanels {
 
   template <class Each>
   static HWY_INLINE void for_blocks(std::size_t rows, const Lines& columns, const Each& each) {
+    const auto for_rows = [&](const auto& each_rows) HWY_ATTR {
+      for (std::size_t i = 0, number = 0; i < rows; ++number) {
+        const std::size_t count = Kernel::next_rows(rows - i);
+        each_rows(i, count, number);
+        i += count;
+      }
+    };
+    const auto for_columns = [&](const auto& each_column) HWY_ATTR {
+      for (std::size_t j = 0; j < columns.count; j += micro_columns) each_column(j);
+    };
     if constexpr (Kernel::keeps_rows) {
-      for (std::size_t i = 0; i < rows; i += most_rows)
-        for (std::size_t j = 0; j < columns.count; j += micro_columns) each(Block{i, j, columns});
+      for_rows([&](std::size_t i, std::size_t count, std::size_t number) HWY_ATTR {
+        for_columns([&](std::size_t j) HWY_ATTR { each(Block{i, count, number, j, columns}); });
+      });
     } else {
       // A panel of b stays in the first-level cache while all panels of a are multiplied by it.
-      for (std::size_t j = 0; j < columns.count; j += micro_columns)
-        for (std::size_t i = 0; i < rows; i += most_rows) each(Block{i, j, columns});
+      for_columns([&](std::size_t j) HWY_ATTR {
+        for_rows([&](std::size_t i, std::size_t count, std::size_t number) HWY_ATTR {
+          each(Block{i, count, number, j, columns});
+        });
+      });
     }
   }
 
@@ -239,7 +263,7 @@ class PackedPanels {
     const std::size_t all = steps.count(Kernel::depth), panel = all * Kernel::row_floats;
     b += panels_floats(block.columns.first + block.column, Kernel::panel_columns, all,
                        Kernel::column_floats);
-    const std::size_t run = block.row / most_rows;
+    const std::size_t run = block.number;
     constexpr std::size_t floats = micro_columns / Kernel::panel_columns * Kernel::column_floats;
     constexpr std::size_t part = Kernel::fetched_floats, parts = (floats + part - 1) / part;
     const float* const fetched = run < parts ? b + (floats + run * part) * all : nullptr;
@@ -249,10 +273,10 @@ class PackedPanels {
         const float* const ahead = fetched != nullptr ? fetched : a + most_rows * rows.stride;
         return kernel_.run_rows(steps, a, rows.stride, b, ahead, path);
       }
-    const float* const a = rows.packed + panels_floats(block.row - rows.lying, Kernel::panel_rows,
-                                                       all, Kernel::row_floats);
-    kernel_.run(rows.count - block.row, steps, a, b, fetched != nullptr ? fetched : a + panel,
-                path);
+    // Each block begins with a panel of its own, also where blocks are lower.
+    const float* const a = rows.packed + panels_floats(block.number * most_rows - rows.lying,
+                                                       Kernel::panel_rows, all, Kernel::row_floats);
+    kernel_.run(block.count, steps, a, b, fetched != nullptr ? fetched : a + panel, path);
   }
 
   // The kernel's state during a product. There are no braces, because they would fill the state

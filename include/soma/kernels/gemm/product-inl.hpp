@@ -77,6 +77,20 @@ class Gemm {
             Panels::most_rows,
             sizes.all()};
   }
+  static std::size_t packed_bytes(const GemmArgs& args) {
+    const Cut cut(args);
+    return cut.groups != 1 || args.k == 0
+               ? 0
+               : Panels::packed_b_floats(args.n, cut.steps()) * sizeof(float);
+  }
+  static bool reads_packed(const GemmArgs& args) {
+    if constexpr (!std::is_void_v<FewRows>) {
+      GemmArgs in_place = args;
+      in_place.packed_b = {};
+      return !in_place_is_faster(args.m) || !FewRows::takes(in_place);
+    }
+    return true;
+  }
   void pack_b() {
     const PackedB& to = args_.packed_b;
     for_packed(cut_.steps(), [&](const PackedSteps& steps) {
@@ -294,7 +308,7 @@ class Gemm {
       Panels::pack_b(b_, tile.column, {0, packed, packed}, steps, *buffer_, workspace_.b);
     const bool at_once = in_one_block();
     const std::size_t slab = even_share(tile.columns, gemm_tile_columns, micro_columns);
-    const std::size_t together = Panels::rows_together(a_, steps);
+    const std::size_t together = Panels::rows_together(a_, steps, tile.rows);
     for (std::size_t row = 0; row < tile.rows; row += together) {
       const std::size_t rows = (std::min)(together, tile.rows - row);
       const typename Panels::RowBlock a =

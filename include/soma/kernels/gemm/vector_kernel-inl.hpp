@@ -45,6 +45,16 @@ struct VectorKernel {
   static constexpr std::size_t packed_floats = gemm_packed_floats, whole_floats = packed_floats;
   static constexpr std::size_t shared_floats = gemm_shared_floats;
 
+  // The number of last rows, of so many, that two blocks share evenly; and the rows of the next
+  // block if so many rows are left.
+  static constexpr std::size_t even_rows(std::size_t rows) {
+    return even_blocks && rows > micro_rows && rows % micro_rows != 0
+               ? micro_rows + rows % micro_rows
+               : 0;
+  }
+  static constexpr std::size_t next_rows(std::size_t left) {
+    return left == even_rows(left) ? (left + 1) / 2 : (std::min)(left, micro_rows);
+  }
   static void pack_a(const Source& a, const PackPart& part, typename Source::Buffer& buffer) {
     a.template pack<micro_rows, micro_row_width>(part, buffer);
   }
@@ -52,10 +62,12 @@ struct VectorKernel {
     b.template pack<micro_columns, micro_columns>(part, buffer);
   }
   template <class Path>
-  static HWY_INLINE void run(std::size_t, const PackedSteps& steps, const float* a, const float* b,
-                             const float* ahead, const Path& path) {
+  static HWY_INLINE void run(std::size_t rows, const PackedSteps& steps, const float* a,
+                             const float* b, const float* ahead, const Path& path) {
     fetch(path);
-    MicroKernel<Products>::run(steps, {a, ahead}, b, path);
+    with_block(rows, [&](auto block) HWY_ATTR {
+      MicroKernel<Products, PackedRows, block>::run(steps, {a, ahead}, b, path);
+    });
   }
   template <class Path>
   static HWY_INLINE void run_rows(const PackedSteps& steps, const float* a, std::size_t stride,

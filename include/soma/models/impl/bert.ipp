@@ -169,11 +169,11 @@ SOMA_INLINE Var BertModel::embed(Tape& tape, const Var& ids, const Var& token_ty
   if (!ids.defined())
     fail(error_id::operator_inputs, "BertModel", "ids", "not defined", "token ids");
   const Sequences& sequences = ids.sequences();
-  detail::check_rank("BertModel", "ids", ids.value(), 1);
-  detail::check_sequences("BertModel", ids.value(), sequences);
+  soma::detail::check_rank("BertModel", "ids", ids.value(), 1);
+  soma::detail::check_sequences("BertModel", ids.value(), sequences);
   // Any other shape might still broadcast.
   if (token_types.defined())
-    detail::check_shape("BertModel", "token types", token_types.value(), ids.shape());
+    soma::detail::check_shape("BertModel", "token types", token_types.value(), ids.shape());
   if (sequences.longest() > config.positions)
     fail(error_id::sequence_length, "BertModel", "ids",
          "a sequence of " + std::to_string(sequences.longest()) + " tokens",

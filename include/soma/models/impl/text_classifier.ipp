@@ -7,9 +7,11 @@
 #include <soma/data/token_source.hpp>
 #include <soma/metrics/multi_label.hpp>
 #include <soma/metrics/regression.hpp>
+#include <soma/models/answering.hpp>
 #include <soma/models/prediction.hpp>
 #include <soma/models/pretrained.hpp>
 #include <soma/models/tokenized_pairs.hpp>
+#include <soma/nn/later.hpp>
 #include <soma/nn/number_tasks.hpp>
 #include <soma/nn/task.hpp>
 #include <soma/text/rows/column_names.hpp>
@@ -60,7 +62,12 @@ SOMA_INLINE TextClassifier TextClassifier::from_pretrained(Context& context,
   std::vector<SafetensorsFile> weights =
       detail::model_files(context, "load_bert", std::string(folder));
   detail::check_claimed_sizes("load_bert", folder, file.config, weights);
-  return TextClassifier(context, folder, std::move(tokenizer), file, weights, options);
+  // Initial values are drawn for parameters that the files lack, and for no others.
+  nn::Later from_files;
+  TextClassifierOptions known = options;
+  if (known.later == nullptr) known.later = &from_files;
+  return TextClassifier(context, folder, std::move(tokenizer), file, weights, known,
+                        options.later == nullptr ? &from_files : nullptr);
 }
 
 SOMA_INLINE void TextClassifier::save(std::string_view folder, TensorSource* weights) const {
@@ -80,6 +87,12 @@ SOMA_INLINE void TextClassifier::save(std::string_view folder, TensorSource* wei
 SOMA_INLINE std::vector<Prediction> TextClassifier::predict(
     std::span<const std::string_view> texts, DType activations,
     std::span<const std::string_view> pairs) const {
+  return predict(texts, pairs, {.activations = activations});
+}
+
+SOMA_INLINE std::vector<Prediction> TextClassifier::predict(std::span<const std::string_view> texts,
+                                                            std::span<const std::string_view> pairs,
+                                                            const AnswerOptions& options) const {
   const bool paired = pairs.size() == texts.size();
   const auto is_blank = [&](std::size_t i) {
     return text::is_blank(texts[i]) && (!paired || text::is_blank(pairs[i]));
@@ -90,8 +103,8 @@ SOMA_INLINE std::vector<Prediction> TextClassifier::predict(
     some.push_back(texts[i]);
     if (paired) some_pairs.push_back(pairs[i]);
   }
-  if (some.size() == texts.size()) return answers(texts, activations, pairs);
-  std::vector<Prediction> result = answers(some, activations, paired ? some_pairs : pairs);
+  if (some.size() == texts.size()) return answers(texts, pairs, options);
+  std::vector<Prediction> result = answers(some, paired ? some_pairs : pairs, options);
   for (std::size_t i = 0; i < texts.size(); ++i)
     if (is_blank(i))
       result.insert(result.begin() + static_cast<std::ptrdiff_t>(i),
@@ -99,30 +112,24 @@ SOMA_INLINE std::vector<Prediction> TextClassifier::predict(
   return result;
 }
 
-SOMA_INLINE std::vector<Prediction> TextClassifier::answers(
-    std::span<const std::string_view> texts, DType activations,
-    std::span<const std::string_view> pairs) const {
+SOMA_INLINE std::vector<Prediction> TextClassifier::answers(std::span<const std::string_view> texts,
+                                                            std::span<const std::string_view> pairs,
+                                                            const AnswerOptions& options) const {
   std::vector<Prediction> result;
   if (texts.empty()) return result;
-  const detail::TokenizedPairs tokens = tokenize(texts, pairs);
-  std::vector<std::size_t> lengths;
-  for (std::size_t i = 0; i < texts.size(); ++i)
-    lengths.push_back(tokens.offsets[i + 1] - tokens.offsets[i]);
-  Tape tape(context_, {.record = false, .training = false, .activations = activations});
-  const Ragged ids{
-      Tensor::from(context_, std::span<const std::int32_t>(tokens.ids), Shape{tokens.ids.size()}),
-      Sequences::from_lengths(context_, lengths)};
-  Var types;
-  if (!tokens.types.empty())
-    types = tape.constant(Tensor::from(context_, std::span<const std::int32_t>(tokens.types),
-                                       Shape{tokens.types.size()}),
-                          ids.sequences);
-  const Tensor logits = model_(tape, tape.constant(ids), types).value();
-  check_finite(logits);
-  const bool one = kind_ == data::LabelKind::one;
-  const Var given = tape.constant(logits);
-  const Tensor all = (one ? softmax(tape, given) : sigmoid(tape, given)).value();
   const std::size_t width = labels_.size();
+  const Tensor logits = Tensor::empty(context_, Shape{texts.size(), width});
+  detail::answer_texts(
+      "TextClassifier::predict", context_, tokenize(texts, pairs), options, &model_,
+      [](const void* model, Tape& tape, const Var& ids, const Var& types) {
+        return (*static_cast<const BertClassifier*>(model))(tape, ids, types);
+      },
+      width, logits.mutable_data<float>());
+  check_finite(logits);
+  Tape tape(context_, {.record = false, .training = false});
+  const Var given = tape.constant(logits);
+  const Tensor all =
+      (kind_ == data::LabelKind::one ? softmax(tape, given) : sigmoid(tape, given)).value();
   for (std::size_t i = 0; i < texts.size(); ++i)
     result.push_back(
         prediction(logits.span<float>()[i * width], all.span<float>().subspan(i * width, width)));
@@ -202,7 +209,8 @@ SOMA_INLINE auto TextClassifier::loss(Tape& tape, const Var& logits, const data:
 SOMA_INLINE TextClassifier::TextClassifier(Context& context, std::string_view folder,
                                            text::Tokenizer tokenizer, const BertConfigFile& file,
                                            const std::vector<SafetensorsFile>& weights,
-                                           const TextClassifierOptions& options)
+                                           const TextClassifierOptions& options,
+                                           const nn::Later* from_files)
     : TextClassifier(context, std::move(tokenizer), file.config, with_labels(options, file)) {
   const std::vector<std::size_t> indices = indices_of_labels(file.labels);
   const bool new_classifier = indices.empty() || file.other_task || kind_ != file.kind;
@@ -210,6 +218,7 @@ SOMA_INLINE TextClassifier::TextClassifier(Context& context, std::string_view fo
                                    {.new_classifier = new_classifier, .later = options.later})
                .fresh;
   if (!new_classifier) order_classes(indices, options.later);
+  if (from_files != nullptr) from_files->make(context, parameters_);
   pretrained_ = true;
 }
 
@@ -283,6 +292,7 @@ SOMA_INLINE std::vector<std::size_t> TextClassifier::indices_of_labels(
 
 SOMA_INLINE void TextClassifier::order_classes(const std::vector<std::size_t>& indices,
                                                nn::InitialStore* later) {
+  if (std::ranges::is_sorted(indices)) return;  // as they are
   for (const Parameter& parameter : parameters_) {
     if (!parameter.var.is(model_.classifier.weight) && !parameter.var.is(model_.classifier.bias))
       continue;

@@ -12,6 +12,7 @@
 #include <soma/models/bert_config_json.hpp>
 #include <soma/models/model_files.hpp>
 #include <soma/models/pretrained.hpp>
+#include <soma/nn/later.hpp>
 #include <soma/nn/state.hpp>
 #include <soma/system/paths.hpp>
 #include <soma/text/tokenizer_json.hpp>
@@ -25,7 +26,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <iterator>
-#include <numeric>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -38,6 +38,12 @@ inline constexpr std::string_view modules_file = "modules.json", pooling_folder 
                                   normal_folder = "2_Normalize",
                                   length_file = "sentence_bert_config.json",
                                   prompts_file = "config_sentence_transformers.json";
+
+SOMA_INLINE bool is_encoder_folder(const std::string& folder) {
+  for (const std::string_view file : {modules_file, length_file, prompts_file})
+    if (is_file(folder + "/" + std::string(file))) return true;
+  return false;
+}
 
 // A file of an encoder's folder.
 class EncoderFile {
@@ -216,8 +222,13 @@ SOMA_INLINE TextEncoder TextEncoder::from_pretrained(Context& context, std::stri
   const std::vector<SafetensorsFile> weights =
       detail::model_files(context, "load_bert", files.model);
   detail::check_claimed_sizes("load_bert", files.model, file.config, weights);
-  BertClassifier model(nn::Scope{context}, file.config, 2);
-  detail::load_bert_files(context, model, files.model, weights, {.new_classifier = true});
+  // Initial values are drawn for the head alone, which is not used.
+  nn::Later from_files;
+  nn::InitialStore* const later = options.later != nullptr ? options.later : &from_files;
+  BertClassifier model(nn::Scope{.context = context, .later = later}, file.config, 2);
+  detail::load_bert_files(context, model, files.model, weights,
+                          {.new_classifier = true, .later = later});
+  if (options.later == nullptr) from_files.make(context, nn::parameters(model));
   return TextEncoder(context, std::move(tokenizer), std::move(model), known);
 }
 
@@ -309,53 +320,33 @@ SOMA_INLINE Var TextEncoder::operator()(Tape& tape, const Var& ids, const Var& t
   return normalised_ ? normalise(tape, wide, 1) : wide;
 }
 
-SOMA_INLINE void TextEncoder::embed_batch(const detail::TokenizedPairs& tokens,
-                                          std::span<const std::size_t> texts, DType activations,
-                                          float* vectors) const {
-  std::vector<std::size_t> lengths;
-  std::vector<std::int32_t> ids;
-  for (const std::size_t i : texts) {
-    const auto begin = tokens.ids.begin() + static_cast<std::ptrdiff_t>(tokens.offsets[i]);
-    lengths.push_back(tokens.offsets[i + 1] - tokens.offsets[i]);
-    ids.insert(ids.end(), begin, begin + static_cast<std::ptrdiff_t>(lengths.back()));
-  }
-  Tape tape(context_, {.record = false, .training = false, .activations = activations});
-  const Var rows =
-      tape.constant(Tensor::from(context_, std::span<const std::int32_t>(ids), Shape{ids.size()}),
-                    Sequences::from_lengths(context_, lengths));
-  const Tensor found = contiguous(context_, (*this)(tape, rows).value());
-  const float* from = found.data<float>();
-  for (std::size_t i = 0; i < texts.size(); ++i, from += width()) {
-    for (std::size_t c = 0; c < width(); ++c)
-      if (!std::isfinite(from[c]))
-        fail(error_id::model_not_finite, "TextEncoder::embed",
-             "element " + std::to_string(c) + " of a text's vector",
-             std::isnan(from[c]) ? "NaN" : "infinite", "a finite number: broken weights?");
-    std::copy_n(from, width(), vectors + texts[i] * width());
-  }
+SOMA_INLINE Tensor TextEncoder::embed(std::span<const std::string_view> texts,
+                                      DType activations) const {
+  constexpr std::size_t most_tokens = 4096;
+  return embed(texts,
+               {.activations = activations, .most_tokens = (std::max)(most_tokens, max_length_)});
 }
 
 SOMA_INLINE Tensor TextEncoder::embed(std::span<const std::string_view> texts,
-                                      DType activations) const {
-  // Batches hold about so many tokens, and so many texts are tokenized at a time.
-  constexpr std::size_t most_tokens = 4096, most_texts = 16384;
+                                      const AnswerOptions& options) const {
+  constexpr std::size_t most_texts = 16384;  // are tokenized at a time
   const Tensor vectors = Tensor::empty(context_, Shape{texts.size(), width()});
+  float* to = vectors.mutable_data<float>();
   for (std::size_t first = 0; first < texts.size(); first += most_texts) {
     const auto part = texts.subspan(first, (std::min)(most_texts, texts.size() - first));
-    const detail::TokenizedPairs tokens =
-        detail::tokenize_pairs(context_, tokenizer_, part, {}, max_length_);
-    const auto length = [&](std::size_t i) { return tokens.offsets[i + 1] - tokens.offsets[i]; };
-    std::vector<std::size_t> order(part.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::ranges::stable_sort(order, {}, length);
-    float* to = vectors.mutable_data<float>() + first * width();
-    for (std::size_t begin = 0, end = 0; begin < order.size(); begin = end) {
-      std::size_t held = 0;
-      while (end < order.size() && (end == begin || held + length(order[end]) <= most_tokens))
-        held += length(order[end++]);
-      embed_batch(tokens, std::span(order).subspan(begin, end - begin), activations, to);
-    }
+    detail::answer_texts(
+        "TextEncoder::embed", context_,
+        detail::tokenize_pairs(context_, tokenizer_, part, {}, max_length_), options, this,
+        [](const void* model, Tape& tape, const Var& ids, const Var& types) {
+          return (*static_cast<const TextEncoder*>(model))(tape, ids, types);
+        },
+        width(), to + first * width());
   }
+  for (std::size_t i = 0; i < texts.size() * width(); ++i)
+    if (!std::isfinite(to[i]))
+      fail(error_id::model_not_finite, "TextEncoder::embed",
+           "element " + std::to_string(i % width()) + " of a text's vector",
+           std::isnan(to[i]) ? "NaN" : "infinite", "a finite number: broken weights?");
   return vectors;
 }
 

@@ -16,24 +16,40 @@
 namespace SOMA_NAMESPACE::nn {
 
 SOMA_INLINE void Later::make(Context& context, const Parameters& parameters) const {
+  for (const Parameter& parameter : parameters)
+    if (!parameter.var.value().defined())
+      make_one(context, waiting_[find("Later::make", parameter)]);
+}
+
+SOMA_INLINE void Later::make_in_place(Context& context, const Parameters& parameters) const {
   for (const Parameter& parameter : parameters) {
     const Var& var = parameter.var;
     if (var.value().defined()) continue;
-    const Waiting& waiting = waiting_[find("Later::make", parameter)];
-    const DType dtype = var.value().dtype();
-    Tensor made = begin(context, waiting);
-    for (const Replacement& each : waiting.replacements)
-      each.fill(context, each.from,
-                each.whole() ? made : made.slice(0, each.first_row, each.last_row));
-    if (!waiting.indices.empty()) {
-      const Tensor before = clone(context, made);
-      for (std::size_t i = 0; i < waiting.indices.size(); ++i)
-        copy(before.slice(0, waiting.indices[i], waiting.indices[i] + 1), made.slice(0, i, i + 1));
-    }
-    if (made.dtype() != dtype)
-      made = run(context, *context.built_in().cast, CastSetting{.dtype = dtype}, {made})[0];
-    var.set_value(made);
+    const Waiting& waiting = waiting_[find("Later::make_in_place", parameter)];
+    const bool stays = waiting.replacements.size() == 1 && waiting.replacements[0].whole() &&
+                       waiting.replacements[0].from.dtype() == var.value().dtype() &&
+                       waiting.indices.empty();
+    if (stays)
+      var.set_value(waiting.replacements[0].from);
+    else
+      make_one(context, waiting);
   }
+}
+
+SOMA_INLINE void Later::make_one(Context& context, const Waiting& waiting) const {
+  const DType dtype = waiting.var.value().dtype();
+  Tensor made = begin(context, waiting);
+  for (const Replacement& each : waiting.replacements)
+    each.fill(context, each.from,
+              each.whole() ? made : made.slice(0, each.first_row, each.last_row));
+  if (!waiting.indices.empty()) {
+    const Tensor before = clone(context, made);
+    for (std::size_t i = 0; i < waiting.indices.size(); ++i)
+      copy(before.slice(0, waiting.indices[i], waiting.indices[i] + 1), made.slice(0, i, i + 1));
+  }
+  if (made.dtype() != dtype)
+    made = run(context, *context.built_in().cast, CastSetting{.dtype = dtype}, {made})[0];
+  waiting.var.set_value(made);
 }
 
 SOMA_INLINE void Later::add(const Var& parameter, const Initial* begin, const Initial* end) {

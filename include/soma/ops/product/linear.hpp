@@ -6,6 +6,7 @@
 #include <soma/ops/element/dropout.hpp>
 #include <soma/ops/element/unary.hpp>
 #include <soma/ops/product/matmul.hpp>
+#include <soma/ops/product/packed_weights.hpp>
 #include <soma/ops/rows/reduce.hpp>
 #include <soma/ops/run.hpp>
 #include <soma/ops/settings.hpp>
@@ -64,6 +65,9 @@ inline void linear_host(const OperatorCall& call) {
   if (residual.defined()) args.epilogue.residual = operand(residual);
   if (setting.activation != Activation::none)
     args.epilogue.pre_activation = target(call.outputs[1]);
+  PackedWeights::Panels panels{};
+  if (setting.packed != nullptr) panels = setting.packed->take(args, call.inputs[1]);
+  args.packed_b = panels.packed;
   multiply(context, args);
 }
 

@@ -105,6 +105,7 @@ class FewRowsProduct {
       }
 #endif
     } else {
+      const bool crowded = b_.stride * sizeof(float) % cache_way_bytes == 0;
       for (std::size_t row = 0; row < args_.m;) {
         const std::size_t left = args_.m - row;
         const auto take = [&]<class Blocks>(std::type_identity<Blocks> blocks) HWY_ATTR {
@@ -112,22 +113,28 @@ class FewRowsProduct {
           row += Blocks::rows;
           panel += b_.steps * Blocks::step_floats;
         };
+        const auto take_lines = [&]<class Blocks>(std::type_identity<Blocks> blocks) HWY_ATTR {
+          if (crowded)
+            take(std::type_identity<typename Blocks::Crowded>());
+          else
+            take(blocks);
+        };
 #if SOMA_HAS_PAIRED_PRODUCTS
         if (left <= PairedBlocks<Products, 2>::rows)
           take(std::type_identity<PairedBlocks<Products, 2>>());
         else if (left <= PairedBlocks<Products, 3>::rows)
           take(std::type_identity<PairedBlocks<Products, 3>>());
         else
-          take(std::type_identity<Lines>());
+          take_lines(std::type_identity<Lines>());
 #else
         if constexpr (line_vectors == micro_vectors)
-          take(std::type_identity<Lines>());
+          take_lines(std::type_identity<Lines>());
         else if (left <= float_lanes)
-          take(std::type_identity<LineBlocks<Products, 1>>());
+          take_lines(std::type_identity<LineBlocks<Products, 1>>());
         else if (left <= Lines::rows || (LongLines::rows < left && left <= 2 * Lines::rows))
-          take(std::type_identity<Lines>());
+          take_lines(std::type_identity<Lines>());
         else
-          take(std::type_identity<LongLines>());
+          take_lines(std::type_identity<LongLines>());
 #endif
       }
     }

@@ -27,11 +27,19 @@ namespace HWY_NAMESPACE {
 // 40, 64 and 128 rows with 8 lanes are 1.25, 1.15 and 1.12 times as fast as with b packed, of 192
 // rows 1.03. With 16 lanes more than 64 were not measured.
 inline constexpr std::size_t few_rows_most = float_lanes == 16 ? 64 : 128;
+// True if products of so many rows are faster with b in place than with b that is packed already:
+// 15 and 16 rows fill PairedBlocks, and one register block and a part of another.
+constexpr bool in_place_is_faster(std::size_t rows) {
+  return float_lanes == 16 && (rows == 15 || rows == 16);
+}
 // The most vectors of rows that LineBlocks take together: three if vectors are short, so that 23
 // rows fill 23 of 24 places instead of 23 of 32.
 inline constexpr std::size_t line_vectors =
     float_lanes == 8 || float_lanes == 4 ? 3 : micro_vectors;
 inline constexpr std::size_t line_rows = line_vectors * float_lanes;
+// Columns of b whose distance is a multiple of 4 KiB share one set of the first-level cache, which
+// has 8 places: of 12 or 14 columns each evicts another before its cache line is used up.
+inline constexpr std::size_t cache_ways = 8, cache_way_bytes = 4096;
 // With fewer columns, the work around the columns takes longer than the columns.
 inline constexpr std::size_t few_rows_least_columns = 64;
 // With a larger k, packed a (always packed whole) would take more than 4 MiB.

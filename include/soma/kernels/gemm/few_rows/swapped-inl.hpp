@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <type_traits>
 
 HWY_BEFORE_NAMESPACE();
 namespace SOMA_NAMESPACE {
@@ -62,14 +63,18 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void turn_sums(const ColumnLines& b, const 
   }
 }
 
-// Blocks of columns of b with kVectors vectors of rows of a. The number of sums in registers is the
-// same as in all products, so a block has more rows and fewer columns.
-template <class Products, std::size_t kVectors = micro_vectors>
+// Blocks of kColumns columns of b with kVectors vectors of rows of a. The number of sums in
+// registers is the same as in all products, so a block has more rows and fewer columns.
+template <class Products, std::size_t kVectors = micro_vectors,
+          std::size_t kColumns = micro_rows* micro_vectors / kVectors>
 class LineBlocks {
  public:
   static constexpr std::size_t rows = kVectors * float_lanes;
-  static constexpr std::size_t columns = micro_rows * micro_vectors / kVectors;  // a block's
-  static constexpr std::size_t step_floats = rows;                               // in packed a
+  static constexpr std::size_t columns = kColumns;
+  static constexpr std::size_t step_floats = rows;  // in packed a
+  // The same with half as many columns, where the first-level cache has no place for all of them.
+  using Crowded = std::conditional_t<(kColumns > cache_ways),
+                                     LineBlocks<Products, kVectors, kColumns / 2>, LineBlocks>;
   // At most 24 KiB of a, which stay in the first-level cache while all columns of b are multiplied
   // by them.
   static constexpr std::size_t most_steps = pack_depth;

@@ -78,6 +78,8 @@ class TileKernel {
   static constexpr std::size_t whole_floats = splits ? packed_floats : tile_whole_floats;
   static constexpr std::size_t shared_floats = splits ? gemm_shared_floats : tile_shared_floats;
 
+  static constexpr std::size_t even_rows(std::size_t) { return 0; }
+  static constexpr std::size_t next_rows(std::size_t left) { return (std::min)(left, most_rows); }
   static void pack_a(const Source& a, const PackPart& part, typename Source::Buffer& buffer) {
     if constexpr (splits)
       a.pack_a(part, buffer);
@@ -108,7 +110,7 @@ class TileKernel {
   // packed, which is as much work and quicker to read.
   static bool lays(const Source& a, std::size_t, std::size_t) { return a.can_lay() && !a.direct(); }
 
-  // Computes the block of c that begins `rows` rows before the end, as MicroKernel::run() does. The
+  // Computes a block of c with up to `rows` rows, as MicroKernel::run() does. The
   // sums are moved to c during the next run, or by finish().
   template <class Path>
   void run(std::size_t rows, const PackedSteps& steps, const float* a, const float* b,
