@@ -9,7 +9,7 @@
 #include <soma/models/pretrained.hpp>
 #include <soma/nn/later.hpp>
 #include <soma/nn/scope.hpp>
-#include <soma/runtime/clock.hpp>
+#include <soma/system/clock.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -10,7 +10,7 @@
 #include <soma/kernels/gemm/args.hpp>
 #include <soma/runtime/heap_vector.hpp>
 #include <soma/runtime/math.hpp>
-#include <soma/runtime/mutex.hpp>
+#include <soma/system/threads.hpp>
 #include <soma/tensor/storage.hpp>
 #include <soma/tensor/tensor.hpp>
 
