@@ -117,9 +117,9 @@ SOMA_INLINE const Precision& validate(const Precision& precision, std::string_vi
   const Accumulation& accumulation = precision.accumulation;
   check_format("accumulation", accumulation.format);
   constexpr std::uint64_t most = std::uint64_t{1} << 32;
-  if (accumulation.chunk < 1 || accumulation.chunk > most)
+  if (accumulation.chunk < 1 || std::uint64_t{accumulation.chunk} > most)
     refuse("accumulation", "chunk", std::to_string(accumulation.chunk), "1 to 2^32");
-  if (accumulation.promote > most)
+  if (std::uint64_t{accumulation.promote} > most)
     refuse("accumulation", "promote", std::to_string(accumulation.promote), "0 to 2^32");
   return precision;
 }

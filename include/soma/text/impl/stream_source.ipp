@@ -6,6 +6,7 @@
 #include <soma/data/batch_options.hpp>
 #include <soma/data/order.hpp>
 #include <soma/data/token_source.hpp>
+#include <soma/text/labelled_text.hpp>
 #include <soma/text/row_reader.hpp>
 
 #include <algorithm>
