@@ -174,8 +174,8 @@ TEST_CASE("milestones lower the rate once each", "[unit][optim]") {
         }) == "Schedule: milestones is 5 behind 5, wanted ascending steps [operator.value]");
 }
 
-// Figures of PyTorch 2.15 (OneCycleLR with max_lr 0.5, total_steps 20, pct_start 0.25, div_factor 25
-// and final_div_factor 100).
+// Figures of PyTorch 2.15: OneCycleLR with max_lr 0.5, total_steps 20, pct_start 0.25, div_factor
+// 25 and final_div_factor 100.
 TEST_CASE("one cycle has PyTorch's learning rates", "[unit][optim]") {
   const Schedule schedule{
       .rate = 0.5, .decay = Decay::one_cycle, .warmup = 5, .steps = 20, .final_ratio = 0.0004};
@@ -280,5 +280,6 @@ TEST_CASE("a function of the host's own is a factor with a name", "[unit][optim]
   Schedule below = Schedule::of([](std::uint64_t) { return -1.0; }, "below");
   below.rate = 1;
   CHECK(soma_test::message_of([&] { below(7); }) ==
-        "Schedule: \"below\" is -1.0 at step 7, wanted a finite number, at least 0 [operator.value]");
+        "Schedule: \"below\" is -1.0 at step 7, wanted a finite number, at least 0 "
+        "[operator.value]");
 }

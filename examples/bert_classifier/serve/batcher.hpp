@@ -17,7 +17,7 @@
 #include <variant>
 #include <vector>
 
-// Of a text: what a classifier says, or the vector of an encoder.
+// For a text: what a classifier says, or the vector of an encoder.
 using Answer = std::variant<soma::models::Prediction, std::vector<float>>;
 
 class Batcher {

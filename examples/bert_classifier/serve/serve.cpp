@@ -1,5 +1,5 @@
-// serve: predictions, or the vectors of an encoder, over HTTP. Each connection has a thread that reads and writes; the main thread
-// loads the model and alone computes.
+// serve: predictions, or the vectors of an encoder, over HTTP. Each connection has a thread that
+// reads and writes; the main thread loads the model and alone computes.
 
 #include "bert_classifier/commands.hpp"
 #include "bert_classifier/compute.hpp"

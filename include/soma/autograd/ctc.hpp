@@ -14,7 +14,7 @@ struct CtcOptions {
   bool zero_infinity = false;
 };
 
-// Of log probabilities [rows, classes] whose rows form sequences, and labels (int32 or int64) that
+// For log probabilities [rows, classes] whose rows form sequences, and labels (int32 or int64) that
 // form as many sequences, without blanks; an empty one is allowed:
 //
 //   const Var labels = tape.with_sequences(tape.constant(ids), Sequences(context, begins));

@@ -4,6 +4,7 @@
 #include <soma/testing/between/impl/checks.ipp>
 #include <soma/testing/between/impl/choice.ipp>
 #include <soma/testing/between/impl/generate.ipp>
+#include <soma/testing/between/impl/image_rules.ipp>
 #include <soma/testing/between/impl/program.ipp>
 #include <soma/testing/between/impl/reduce.ipp>
 #include <soma/testing/between/impl/rules.ipp>

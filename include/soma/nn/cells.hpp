@@ -4,7 +4,8 @@
 //
 //   const nn::LstmCell cell(scope / "cell", 256, 128);
 //   nn::CellState now;
-//   for (const Var& x : steps) now = cell(tape, x, now);  // x [B, 256]; now.state, now.cell [B, 128]
+//   for (const Var& x : steps)       // [B, 256] each
+//     now = cell(tape, x, now);      // now.state, now.cell [B, 128]
 
 #include <soma/nn/recurrent.hpp>
 
@@ -14,8 +15,8 @@
 
 namespace SOMA_NAMESPACE::nn {
 
-// tanh(x W_ih^T + b_ih + state W_hh^T + b_hh), or its part above 0 (`relu`). Rows and results as for
-// Gru; a cell is not among them. Errors as of the operator rnn.
+// tanh(x W_ih^T + b_ih + state W_hh^T + b_hh), or its part above 0 (`relu`). Rows and results are
+// as for Gru. Errors as of the operator rnn.
 class Rnn : public RecurrentLayers {
  public:
   Rnn() = default;
@@ -29,7 +30,7 @@ class Rnn : public RecurrentLayers {
   bool relu = false;
 };
 
-// What a cell passes on; without values: zeros.
+// A cell passes this on; without values: zeros.
 struct CellState {
   Var state, cell{};  // [B, H] each; only an LstmCell has `cell`
 };
@@ -37,7 +38,7 @@ struct CellState {
 // The common base of cells. Error operator.value: a width of 0.
 class RecurrentCell {
  public:
-  void collect(Collector& collector) const { weights.collect(collector); }
+  void collect(Collector& collector) const;
 
   detail::RecurrentWeights weights;  // weight_ih, weight_hh, bias_ih, bias_hh
 

@@ -53,17 +53,13 @@ class RateFunction {
            std::is_invocable_r_v<double, const Function&, std::uint64_t>)
       RateFunction(Function function)
       : kept_(new Holder<Function>(std::move(function))) {}
-  RateFunction(const RateFunction& other)
-      : kept_(other.kept_ == nullptr ? nullptr : other.kept_->copy()) {}
-  RateFunction(RateFunction&& other) noexcept : kept_(std::exchange(other.kept_, nullptr)) {}
-  RateFunction& operator=(RateFunction other) noexcept {
-    std::swap(kept_, other.kept_);
-    return *this;
-  }
-  ~RateFunction() { delete kept_; }
+  RateFunction(const RateFunction& other);
+  RateFunction(RateFunction&& other) noexcept;
+  RateFunction& operator=(RateFunction other) noexcept;
+  ~RateFunction();
 
   explicit operator bool() const { return kept_ != nullptr; }
-  double operator()(std::uint64_t step) const { return kept_->call(step); }
+  double operator()(std::uint64_t step) const;
 
  private:
   struct Kept {
@@ -82,13 +78,13 @@ class RateFunction {
 };
 
 // The learning rate rises linearly over the warm-up (step 0 has rate / warmup, step warmup - 1 has
-// rate; one_cycle rises otherwise), then follows `decay`. linear and cosine would reach their end in
-// step number `steps`, which is the step after the last, so that every step has an effect.
+// rate; one_cycle rises otherwise), then follows `decay`. linear and cosine would reach their end
+// in step number `steps`, which is the step after the last, so that every step has an effect.
 struct Schedule {
   std::optional<double> rate{};  // not set: the trainer takes the task's
   Decay decay = Decay::constant;
   std::uint64_t warmup = 0;
-  std::uint64_t steps = 0;     // of the whole training, for a decay that depends on them
+  std::uint64_t steps = 0;     // in the whole training, for a decay that depends on them
   double final_ratio = 0;      // linear, cosine, one_cycle, warm_restarts; the least with plateau
   std::uint64_t every = 1;     // steps; step, exponential, warm_restarts
   double factor = 0.1;         // step, exponential, plateau, milestones
@@ -100,11 +96,11 @@ struct Schedule {
   double start_ratio = 0.04;                // one_cycle
   std::uint64_t growth = 1;                 // warm_restarts
   RateFunction function{};                  // own
-  std::string name{};                       // of the function
+  std::string name{};                       // the function's
 
   // rate * function(t) with a function of the host's own, which is called again for any step and
-  // must give the same. Its name is part of a run's identity, because a function cannot be compared:
-  // give another function another name. Error operator.value: no name.
+  // must give the same. Its name is part of a run's identity, because a function cannot be
+  // compared: give another function another name. Error operator.value: no name.
   static Schedule of(RateFunction function, std::string name);
 
   // True if a run of another length has other learning rates from its first step on.

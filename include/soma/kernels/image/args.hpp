@@ -51,11 +51,11 @@ struct MaxPoolArgs {
 // one position of the kernel are adjacent for every stride. A plane has `rows` x `columns` pixels;
 // results are computed in the same layout, with gaps at the ends of rows.
 struct DepthwisePlanes {
-  std::size_t rows, columns;              // of a plane
+  std::size_t rows, columns;              // a plane's
   std::size_t row_phases, column_phases;  // planes down and across
   std::size_t plane;                      // floats from plane to plane: whole vectors, and one more
   std::size_t front;                      // zeros before a gradient: the farthest position
-  std::size_t positions;                  // of the kernel
+  std::size_t positions;                  // the kernel's
 
   constexpr explicit DepthwisePlanes(const Window& w)
       : rows(w.out_height + (w.kernel_height - 1) * w.dilation_height / w.stride_height),
@@ -83,8 +83,9 @@ struct DepthwisePlanes {
 
 // One channel of one image, and the results that are made of it. y = bias, then one fused
 // multiply-add for each position of the kernel in ascending order. A pixel's gradient adds the
-// results in order, and of each its positions; a zero may have either sign. The weight's gradient is a sum over pixels
-// (rows/row_sums-inl.hpp), which is then added to dweight; an infinite pixel makes NaN of it.
+// results in order, and of each its positions; a zero may have either sign. The weight's gradient
+// is a sum over pixels (rows/row_sums-inl.hpp), which is then added to dweight; an infinite pixel
+// makes NaN of it.
 struct DepthwiseArgs {
   Window window{};  // `channels` is not read
   std::size_t outputs = 1;

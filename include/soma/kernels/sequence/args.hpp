@@ -1,8 +1,9 @@
 #pragma once
 // Steps of layers over sequences: the gates of a GRU (arXiv 1406.1078, with the reset gate behind
 // the product, as PyTorch and cuDNN have it) and of an LSTM (Neural Computation 9(8), 1997, with a
-// forget gate), a layer without gates, and rotary positions (arXiv 2104.09864). All of it is element by element in fp32,
-// so bits depend on the arguments alone.
+// forget gate), a layer without gates, rotary positions (arXiv 2104.09864), and connectionist
+// temporal classification. All but the last is element by element in fp32, so bits depend on the
+// arguments alone.
 
 #include <soma/kernels/operand.hpp>
 
@@ -108,8 +109,8 @@ struct CtcArgs {
   const float* x = nullptr;              // T x C log probabilities
   const std::int64_t* labels = nullptr;  // each below C, none the blank
   double* loss = nullptr;                // infinite: more labels and blanks than rows
-  // nullptr, or T x C: minus the probability that a row has the class, given the labels; zeros where
-  // the loss is not finite.
+  // nullptr, or T x C: minus the probability that a row has the class, given the labels; zeros
+  // where the loss is not finite.
   float* gradient = nullptr;
   float* workspace = nullptr;  // ctc_workspace() floats
 };

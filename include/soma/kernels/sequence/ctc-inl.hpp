@@ -110,7 +110,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void step_forward(const CtcRuns& runs, cons
   }
 }
 
-// What follows the states of a row: `from` has the states behind it with their own rows.
+// The log sums of all that follows a row's states: `from` has the next row's, with that row.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void step_backward(const CtcRuns& runs, const CtcStates& from,
                                                         const CtcStates& to) {
   const Floats d;

@@ -34,6 +34,8 @@ SOMA_INLINE RecurrentCell::RecurrentCell(const Scope& scope, std::size_t gates, 
   if (width == 0) fail(error_id::operator_value, "RecurrentCell", "hidden", "0", "1 or more");
 }
 
+SOMA_INLINE void RecurrentCell::collect(Collector& collector) const { weights.collect(collector); }
+
 SOMA_INLINE Var RecurrentCell::gates_of(Tape& tape, const Var& x) const {
   const auto within = tape.within(path_.view());
   const Shape& shape = x.shape();

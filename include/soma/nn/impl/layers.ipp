@@ -48,6 +48,7 @@ SOMA_INLINE void Linear::collect(Collector& collector) const {
 
 SOMA_INLINE void fields(FieldVisitor& visitor, EmbeddingOptions& options) {
   visitor.option("standard_deviation", options.standard_deviation, NumberRange::at_least(0));
+  visitor.option("padding", options.padding, NumberRange::at_least(0));
 }
 
 SOMA_INLINE Embedding::Embedding(const Scope& scope, std::size_t rows, std::size_t width,

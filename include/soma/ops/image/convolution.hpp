@@ -128,9 +128,9 @@ inline void convolution_shape(const ShapeCall& call) {
 
 // The workspace of one image: the columns of a group and the memory of the matrix product.
 struct ConvolutionSizes {
-  // Of a group: the columns' pixels and length, its outputs, its part of an image.
+  // The columns' pixels and length, the outputs and the part of an image that a group has.
   std::size_t pixels, patch, outputs, image, groups;
-  std::size_t result() const { return outputs * pixels; }  // of a group
+  std::size_t result() const { return outputs * pixels; }  // a group's
   std::size_t workspace_bytes(const GemmKernels& gemm) const {
     const auto of = [&gemm](std::size_t m, std::size_t n, std::size_t k) {
       return gemm.workspace_bytes({.m = m, .n = n, .k = k});
@@ -151,7 +151,7 @@ struct ConvolutionSizes {
 // A convolution over plain fp32 tensors.
 struct Convolution {
   Context& context;
-  Window window;  // of a group
+  Window window;  // a group's
   ConvolutionSizes sizes;
   Tensor weight;
 

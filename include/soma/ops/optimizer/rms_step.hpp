@@ -1,6 +1,6 @@
 #pragma once
-// The step of RMSprop, Adagrad and Adadelta (RmsArgs): an operator without outputs, which writes its inputs,
-// as in optimizer_steps.hpp.
+// The step of RMSprop, Adagrad and Adadelta (RmsArgs): an operator without outputs, which writes
+// its inputs, as in optimizer_steps.hpp.
 
 #include <soma/ops/optimizer/optimizer_steps.hpp>
 #include <soma/ops/optimizer/settings.hpp>

@@ -75,8 +75,9 @@ inline void rnn_steps(const OperatorCall& call) {
 }
 inline void rnn_host(const OperatorCall& call) { with_plain_tensors(call, 0, &rnn_steps); }
 
-// Inputs: notes, weight, and the gradients of the first two outputs, or none. Outputs: dx [rows, H],
-// which is that of the hidden product too, and the gradient of the initial states [sequences, H].
+// Inputs: notes, weight, and the gradients of the first two outputs, or none. Outputs: dx
+// [rows, H], which is that of the hidden product too, and the gradient of the initial states
+// [sequences, H].
 inline void rnn_backward_shape(const ShapeCall& call) {
   const std::size_t rows = call.inputs[0].size(0), hidden = call.inputs[1].size(1);
   call.outputs[0] = {Shape{rows, hidden}, DType::fp32};

@@ -45,6 +45,21 @@ SOMA_INLINE double cosine_share(double progress) {
 
 namespace SOMA_NAMESPACE::optim {
 
+SOMA_INLINE RateFunction::RateFunction(const RateFunction& other)
+    : kept_(other.kept_ == nullptr ? nullptr : other.kept_->copy()) {}
+
+SOMA_INLINE RateFunction::RateFunction(RateFunction&& other) noexcept
+    : kept_(std::exchange(other.kept_, nullptr)) {}
+
+SOMA_INLINE RateFunction& RateFunction::operator=(RateFunction other) noexcept {
+  std::swap(kept_, other.kept_);
+  return *this;
+}
+
+SOMA_INLINE RateFunction::~RateFunction() { delete kept_; }
+
+SOMA_INLINE double RateFunction::operator()(std::uint64_t step) const { return kept_->call(step); }
+
 SOMA_INLINE void Schedule::check() const {
   if (depends_on_steps() && steps <= warmup)
     fail(error_id::operator_value, "Schedule", "steps", std::to_string(steps),

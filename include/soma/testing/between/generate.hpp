@@ -91,6 +91,11 @@ using Rule = bool (*)(Maker& maker, const Known& x, Call& call);
 // The rule for calls of that name. nullptr: there is none, as for a host's own operator, whose
 // calls get the inputs of its samples.
 Rule rule_of(std::string_view name);
+// Those for operators on images (impl/image_rules.ipp).
+bool convolution_rule(Maker& maker, const Known& x, Call& call);
+bool convolution_transpose_rule(Maker& maker, const Known& x, Call& call);
+bool resize_rule(Maker& maker, const Known& x, Call& call);
+bool pool_rule(Maker& maker, const Known& x, Call& call);
 // Bit r: the rule takes a first input of rank r.
 std::uint32_t ranks_of(std::string_view name);
 
@@ -101,5 +106,6 @@ ReferenceTensor leaf_values(const Leaf& leaf);
 
 #ifndef SOMA_DISPATCH
 #include <soma/testing/between/impl/generate.ipp>
+#include <soma/testing/between/impl/image_rules.ipp>
 #include <soma/testing/between/impl/rules.ipp>
 #endif

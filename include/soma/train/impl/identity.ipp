@@ -18,7 +18,7 @@
 
 namespace SOMA_NAMESPACE::train {
 
-// What a decay reads beside the rate, the warm-up and the length.
+// The numbers that a decay reads beside the rate, the warm-up and the length.
 SOMA_INLINE void add_schedule(Record& record, const optim::Schedule& schedule) {
   using optim::Decay;
   const auto is = [&](std::initializer_list<Decay> some) {
