@@ -415,6 +415,7 @@ inline constexpr ErrorId changed_in_place{"autograd.changed_in_place"};
 inline constexpr ErrorId not_finite{"autograd.not_finite"};
 inline constexpr ErrorId not_leaf{"autograd.not_leaf"};
 inline constexpr ErrorId tape_threads{"autograd.two_threads"};
+inline constexpr ErrorId tape_options{"autograd.options"};
 
 inline constexpr ErrorId text_vocabulary{"text.vocabulary"};
 inline constexpr ErrorId text_special_token{"text.special_token"};
@@ -433,6 +434,7 @@ inline constexpr ErrorId model_file_name{"models.file_name"};
 inline constexpr ErrorId weights_file{"models.weights_file"};
 inline constexpr ErrorId model_not_finite{"models.not_finite"};
 inline constexpr ErrorId encoder_module{"models.encoder_module"};
+inline constexpr ErrorId predictor{"models.predictor"};
 
 inline constexpr ErrorId train_options{"train.options"};
 inline constexpr ErrorId train_precision{"train.precision"};
@@ -2727,6 +2729,7 @@ namespace SOMA_NAMESPACE {
 
 class BatchSums;         // ops/rows/settings.hpp
 class GradientReceiver;  // autograd/var.hpp
+class PackedWeights;     // ops/product/packed_weights.hpp
 class ProductFormats;    // ops/product_formats.hpp
 
 // Called between two operators, forward and backward: for work that has to progress meanwhile, such
@@ -2754,6 +2757,9 @@ struct TapeOptions {
   DType activations = DType::fp32;
   // The number formats of products in linear layers; nullptr: the stored formats.
   ProductFormats* precision = nullptr;
+  // Linear layers read their weights' panels from there, with the same bits. Not for a tape that
+  // records.
+  PackedWeights* packed = nullptr;
   // Receives the gradients of parameters; nullptr: gradients are added to the parameters.
   GradientReceiver* receiver = nullptr;
   TapeHook* hook = nullptr;
@@ -3526,6 +3532,7 @@ using VarOutputs = std::array<Var, max_outputs>;
 
 class Tape {
  public:
+  // Error autograd.options: packed weights on a tape that records.
   explicit Tape(Context& context, const TapeOptions& options = {});
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
@@ -4475,12 +4482,15 @@ struct DropoutSetting {
 };
 void fields(FieldVisitor& visitor, DropoutSetting& setting);
 
+class PackedWeights;  // ops/product/packed_weights.hpp
+
 struct LinearSetting {
   Activation activation = Activation::none;
   DropoutSetting dropout{};
   float x_scale = 1, weight_scale = 1;  // the values of stored elements are multiplied by these
   std::optional<DType> output{};        // the result's type; none: the type of x
   Accumulation accumulation{};          // for the products forward and backward
+  PackedWeights* packed = nullptr;      // the weight's panels are taken from there
 };
 void fields(FieldVisitor& visitor, LinearSetting& setting);
 
@@ -5138,6 +5148,7 @@ struct Epilogue {
 };
 
 // Columns of b that are packed once for several calls (GemmKernels::pack_b), at least one per call.
+// A product whose whole b is packed needs b itself only where reads_packed() prefers it.
 struct PackedB {
   float* data = nullptr;               // aligned to 64 bytes; nullptr: each call packs its own
   std::size_t first = 0, columns = 0;  // the call's first packed column; all columns
@@ -5202,11 +5213,16 @@ struct GemmKernels {
   // product returns, and cuts of columns at multiples of tile_columns.
   SharedPacking (*shared_packing)(const GemmArgs&) noexcept;
   void (*pack_b)(const GemmArgs&) noexcept;
+  // The bytes of b with all its columns packed, for products of any number of rows; 0: products of
+  // this kind read no packed b.
+  std::size_t (*packed_bytes)(const GemmArgs&) noexcept;
+  // True if a product that has its whole b packed is faster with it than with b in place.
+  bool (*reads_packed)(const GemmArgs&) noexcept;
   // For calls that share a column_queue: the bytes of workspace for each call; 0 if this product
   // does not hand out columns.
   std::size_t (*queue_workspace)(const GemmArgs&) noexcept;
   // The bytes of workspace for any operands with these m, n, k and segments.count, in the ways that
-  // the args name. The result never decreases if one of the four grows.
+  // the args name, with packed_b or without. The result never decreases if one of the four grows.
   std::size_t (*workspace_bytes)(const GemmArgs&) noexcept;
   // Callers cut c at multiples of this: whole tiles are fastest.
   std::size_t (*tile_rows)(const GemmArgs&) noexcept;
@@ -11201,6 +11217,8 @@ SOMA_INLINE void fields(FieldVisitor& visitor, LinearSetting& setting) {
   visitor.key("weight_scale", setting.weight_scale, any_number);
   visitor.key("output", setting.output);
   visitor.key("accumulation", setting.accumulation);
+  // Only where there is one, so that keys without it stay as they are.
+  if (setting.packed != nullptr) visitor.pointer("packed", setting.packed);
 }
 
 SOMA_INLINE void fields(FieldVisitor& visitor, QuantizedLinearSetting& setting) {
@@ -11610,7 +11628,11 @@ SOMA_INLINE Tape::Tape(Context& context, const TapeOptions& options)
       nodes_(context.heap()),
       slots_(context.heap()),
       narrow_(context.heap()),
-      recording_(context.next_id()) {}
+      recording_(context.next_id()) {
+  if (options.packed != nullptr && options.record)
+    fail(error_id::tape_options, "Tape", "options.packed", "set with record = true",
+         "record = false: a training changes the weights");
+}
 
 SOMA_INLINE const BuiltInOperators& Tape::operators() const { return context_.built_in(); }
 
@@ -12259,7 +12281,9 @@ SOMA_INLINE Var matmul(Tape& tape, const Var& a, const Var& b, const MatmulSetti
 
 SOMA_INLINE Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias,
                        const LinearSetting& setting, const Var& residual) {
-  return tape.apply(*tape.operators().linear, setting, {x, weight, bias, residual});
+  LinearSetting with = setting;
+  with.packed = tape.options().packed;
+  return tape.apply(*tape.operators().linear, with, {x, weight, bias, residual});
 }
 
 SOMA_INLINE Var conv2d(Tape& tape, const Var& x, const Var& weight, const Var& bias,
@@ -14264,11 +14288,11 @@ SOMA_INLINE Var BertModel::embed(Tape& tape, const Var& ids, const Var& token_ty
   if (!ids.defined())
     fail(error_id::operator_inputs, "BertModel", "ids", "not defined", "token ids");
   const Sequences& sequences = ids.sequences();
-  detail::check_rank("BertModel", "ids", ids.value(), 1);
-  detail::check_sequences("BertModel", ids.value(), sequences);
+  soma::detail::check_rank("BertModel", "ids", ids.value(), 1);
+  soma::detail::check_sequences("BertModel", ids.value(), sequences);
   // Any other shape might still broadcast.
   if (token_types.defined())
-    detail::check_shape("BertModel", "token types", token_types.value(), ids.shape());
+    soma::detail::check_shape("BertModel", "token types", token_types.value(), ids.shape());
   if (sequences.longest() > config.positions)
     fail(error_id::sequence_length, "BertModel", "ids",
          "a sequence of " + std::to_string(sequences.longest()) + " tokens",

@@ -423,6 +423,7 @@ inline constexpr ErrorId changed_in_place{"autograd.changed_in_place"};
 inline constexpr ErrorId not_finite{"autograd.not_finite"};
 inline constexpr ErrorId not_leaf{"autograd.not_leaf"};
 inline constexpr ErrorId tape_threads{"autograd.two_threads"};
+inline constexpr ErrorId tape_options{"autograd.options"};
 
 inline constexpr ErrorId text_vocabulary{"text.vocabulary"};
 inline constexpr ErrorId text_special_token{"text.special_token"};
@@ -441,6 +442,7 @@ inline constexpr ErrorId model_file_name{"models.file_name"};
 inline constexpr ErrorId weights_file{"models.weights_file"};
 inline constexpr ErrorId model_not_finite{"models.not_finite"};
 inline constexpr ErrorId encoder_module{"models.encoder_module"};
+inline constexpr ErrorId predictor{"models.predictor"};
 
 inline constexpr ErrorId train_options{"train.options"};
 inline constexpr ErrorId train_precision{"train.precision"};
@@ -2735,6 +2737,7 @@ namespace SOMA_NAMESPACE {
 
 class BatchSums;         // ops/rows/settings.hpp
 class GradientReceiver;  // autograd/var.hpp
+class PackedWeights;     // ops/product/packed_weights.hpp
 class ProductFormats;    // ops/product_formats.hpp
 
 // Called between two operators, forward and backward: for work that has to progress meanwhile, such
@@ -2762,6 +2765,9 @@ struct TapeOptions {
   DType activations = DType::fp32;
   // The number formats of products in linear layers; nullptr: the stored formats.
   ProductFormats* precision = nullptr;
+  // Linear layers read their weights' panels from there, with the same bits. Not for a tape that
+  // records.
+  PackedWeights* packed = nullptr;
   // Receives the gradients of parameters; nullptr: gradients are added to the parameters.
   GradientReceiver* receiver = nullptr;
   TapeHook* hook = nullptr;
@@ -3534,6 +3540,7 @@ using VarOutputs = std::array<Var, max_outputs>;
 
 class Tape {
  public:
+  // Error autograd.options: packed weights on a tape that records.
   explicit Tape(Context& context, const TapeOptions& options = {});
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
@@ -4483,12 +4490,15 @@ struct DropoutSetting {
 };
 void fields(FieldVisitor& visitor, DropoutSetting& setting);
 
+class PackedWeights;  // ops/product/packed_weights.hpp
+
 struct LinearSetting {
   Activation activation = Activation::none;
   DropoutSetting dropout{};
   float x_scale = 1, weight_scale = 1;  // the values of stored elements are multiplied by these
   std::optional<DType> output{};        // the result's type; none: the type of x
   Accumulation accumulation{};          // for the products forward and backward
+  PackedWeights* packed = nullptr;      // the weight's panels are taken from there
 };
 void fields(FieldVisitor& visitor, LinearSetting& setting);
 
@@ -5146,6 +5156,7 @@ struct Epilogue {
 };
 
 // Columns of b that are packed once for several calls (GemmKernels::pack_b), at least one per call.
+// A product whose whole b is packed needs b itself only where reads_packed() prefers it.
 struct PackedB {
   float* data = nullptr;               // aligned to 64 bytes; nullptr: each call packs its own
   std::size_t first = 0, columns = 0;  // the call's first packed column; all columns
@@ -5210,11 +5221,16 @@ struct GemmKernels {
   // product returns, and cuts of columns at multiples of tile_columns.
   SharedPacking (*shared_packing)(const GemmArgs&) noexcept;
   void (*pack_b)(const GemmArgs&) noexcept;
+  // The bytes of b with all its columns packed, for products of any number of rows; 0: products of
+  // this kind read no packed b.
+  std::size_t (*packed_bytes)(const GemmArgs&) noexcept;
+  // True if a product that has its whole b packed is faster with it than with b in place.
+  bool (*reads_packed)(const GemmArgs&) noexcept;
   // For calls that share a column_queue: the bytes of workspace for each call; 0 if this product
   // does not hand out columns.
   std::size_t (*queue_workspace)(const GemmArgs&) noexcept;
   // The bytes of workspace for any operands with these m, n, k and segments.count, in the ways that
-  // the args name. The result never decreases if one of the four grows.
+  // the args name, with packed_b or without. The result never decreases if one of the four grows.
   std::size_t (*workspace_bytes)(const GemmArgs&) noexcept;
   // Callers cut c at multiples of this: whole tiles are fastest.
   std::size_t (*tile_rows)(const GemmArgs&) noexcept;
@@ -11209,6 +11225,8 @@ SOMA_INLINE void fields(FieldVisitor& visitor, LinearSetting& setting) {
   visitor.key("weight_scale", setting.weight_scale, any_number);
   visitor.key("output", setting.output);
   visitor.key("accumulation", setting.accumulation);
+  // Only where there is one, so that keys without it stay as they are.
+  if (setting.packed != nullptr) visitor.pointer("packed", setting.packed);
 }
 
 SOMA_INLINE void fields(FieldVisitor& visitor, QuantizedLinearSetting& setting) {
@@ -11618,7 +11636,11 @@ SOMA_INLINE Tape::Tape(Context& context, const TapeOptions& options)
       nodes_(context.heap()),
       slots_(context.heap()),
       narrow_(context.heap()),
-      recording_(context.next_id()) {}
+      recording_(context.next_id()) {
+  if (options.packed != nullptr && options.record)
+    fail(error_id::tape_options, "Tape", "options.packed", "set with record = true",
+         "record = false: a training changes the weights");
+}
 
 SOMA_INLINE const BuiltInOperators& Tape::operators() const { return context_.built_in(); }
 
@@ -12267,7 +12289,9 @@ SOMA_INLINE Var matmul(Tape& tape, const Var& a, const Var& b, const MatmulSetti
 
 SOMA_INLINE Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias,
                        const LinearSetting& setting, const Var& residual) {
-  return tape.apply(*tape.operators().linear, setting, {x, weight, bias, residual});
+  LinearSetting with = setting;
+  with.packed = tape.options().packed;
+  return tape.apply(*tape.operators().linear, with, {x, weight, bias, residual});
 }
 
 SOMA_INLINE Var conv2d(Tape& tape, const Var& x, const Var& weight, const Var& bias,
@@ -14272,11 +14296,11 @@ SOMA_INLINE Var BertModel::embed(Tape& tape, const Var& ids, const Var& token_ty
   if (!ids.defined())
     fail(error_id::operator_inputs, "BertModel", "ids", "not defined", "token ids");
   const Sequences& sequences = ids.sequences();
-  detail::check_rank("BertModel", "ids", ids.value(), 1);
-  detail::check_sequences("BertModel", ids.value(), sequences);
+  soma::detail::check_rank("BertModel", "ids", ids.value(), 1);
+  soma::detail::check_sequences("BertModel", ids.value(), sequences);
   // Any other shape might still broadcast.
   if (token_types.defined())
-    detail::check_shape("BertModel", "token types", token_types.value(), ids.shape());
+    soma::detail::check_shape("BertModel", "token types", token_types.value(), ids.shape());
   if (sequences.longest() > config.positions)
     fail(error_id::sequence_length, "BertModel", "ids",
          "a sequence of " + std::to_string(sequences.longest()) + " tokens",
@@ -21524,6 +21548,17 @@ inline constexpr std::size_t micro_row_width =
     (micro_rows + float_lanes - 1) / float_lanes * float_lanes;
 inline constexpr std::size_t line_floats = 16;  // a cache line
 
+// The rows of the lower blocks that compute the last rows of a product, ascending: 34 rows with
+// AVX-512 are 14 + 14 + 7 instead of three times 14. A block needs 8 chains, so blocks of less than
+// 4 rows would take as long. Not measured on AArch64, which has none.
+inline constexpr std::size_t low_blocks[] = {4, float_lanes == 16 ? 7 : 5, 10};
+inline constexpr std::size_t low_block_count = HWY_ARCH_ARM || float_lanes == 1 ? 0
+                                               : float_lanes == 16              ? 3
+                                                                                : 2;
+// True if the last rows, where they fill more than one block and less than two, are shared evenly
+// by two blocks: 8 rows are 4 + 4 instead of 6 + 4.
+inline constexpr bool even_blocks = low_block_count != 0 && micro_rows == 6;
+
 // The operation of one step. A step of a packed operand takes one float: an fp32 number, or two
 // bf16 numbers that are adjacent along k. a is in a register, or in memory if the instruction
 // accepts a memory operand.
@@ -21667,6 +21702,18 @@ struct RowsBeforePanel : MatrixRows<> {
 
   const float* ahead;
 };
+
+// Calls each(std::integral_constant<std::size_t, n>()) for the lowest block of at least so many
+// rows.
+template <std::size_t kIndex = 0, class Each>
+HWY_INLINE void with_block(std::size_t rows, const Each& each) {
+  if constexpr (kIndex == low_block_count)
+    each(std::integral_constant<std::size_t, micro_rows>());
+  else if (rows <= low_blocks[kIndex])
+    each(std::integral_constant<std::size_t, low_blocks[kIndex]>());
+  else
+    with_block<kIndex + 1>(rows, each);
+}
 
 // kRows rows of a with kVectors vectors of b, whose steps are kWidth floats apart. The arrays of
 // vectors below never exist in memory: every index is a constant.
@@ -26948,11 +26995,19 @@ namespace HWY_NAMESPACE {
 // 40, 64 and 128 rows with 8 lanes are 1.25, 1.15 and 1.12 times as fast as with b packed, of 192
 // rows 1.03. With 16 lanes more than 64 were not measured.
 inline constexpr std::size_t few_rows_most = float_lanes == 16 ? 64 : 128;
+// True if products of so many rows are faster with b in place than with b that is packed already:
+// 15 and 16 rows fill PairedBlocks, and one register block and a part of another.
+constexpr bool in_place_is_faster(std::size_t rows) {
+  return float_lanes == 16 && (rows == 15 || rows == 16);
+}
 // The most vectors of rows that LineBlocks take together: three if vectors are short, so that 23
 // rows fill 23 of 24 places instead of 23 of 32.
 inline constexpr std::size_t line_vectors =
     float_lanes == 8 || float_lanes == 4 ? 3 : micro_vectors;
 inline constexpr std::size_t line_rows = line_vectors * float_lanes;
+// Columns of b whose distance is a multiple of 4 KiB share one set of the first-level cache, which
+// has 8 places: of 12 or 14 columns each evicts another before its cache line is used up.
+inline constexpr std::size_t cache_ways = 8, cache_way_bytes = 4096;
 // With fewer columns, the work around the columns takes longer than the columns.
 inline constexpr std::size_t few_rows_least_columns = 64;
 // With a larger k, packed a (always packed whole) would take more than 4 MiB.
@@ -27409,14 +27464,18 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void turn_sums(const ColumnLines& b, const 
   }
 }
 
-// Blocks of columns of b with kVectors vectors of rows of a. The number of sums in registers is the
-// same as in all products, so a block has more rows and fewer columns.
-template <class Products, std::size_t kVectors = micro_vectors>
+// Blocks of kColumns columns of b with kVectors vectors of rows of a. The number of sums in
+// registers is the same as in all products, so a block has more rows and fewer columns.
+template <class Products, std::size_t kVectors = micro_vectors,
+          std::size_t kColumns = micro_rows* micro_vectors / kVectors>
 class LineBlocks {
  public:
   static constexpr std::size_t rows = kVectors * float_lanes;
-  static constexpr std::size_t columns = micro_rows * micro_vectors / kVectors;  // a block's
-  static constexpr std::size_t step_floats = rows;                               // in packed a
+  static constexpr std::size_t columns = kColumns;
+  static constexpr std::size_t step_floats = rows;  // in packed a
+  // The same with half as many columns, where the first-level cache has no place for all of them.
+  using Crowded = std::conditional_t<(kColumns > cache_ways),
+                                     LineBlocks<Products, kVectors, kColumns / 2>, LineBlocks>;
   // At most 24 KiB of a, which stay in the first-level cache while all columns of b are multiplied
   // by them.
   static constexpr std::size_t most_steps = pack_depth;
@@ -27800,6 +27859,7 @@ class FewRowsProduct {
       }
 #endif
     } else {
+      const bool crowded = b_.stride * sizeof(float) % cache_way_bytes == 0;
       for (std::size_t row = 0; row < args_.m;) {
         const std::size_t left = args_.m - row;
         const auto take = [&]<class Blocks>(std::type_identity<Blocks> blocks) HWY_ATTR {
@@ -27807,22 +27867,28 @@ class FewRowsProduct {
           row += Blocks::rows;
           panel += b_.steps * Blocks::step_floats;
         };
+        const auto take_lines = [&]<class Blocks>(std::type_identity<Blocks> blocks) HWY_ATTR {
+          if (crowded)
+            take(std::type_identity<typename Blocks::Crowded>());
+          else
+            take(blocks);
+        };
 #if SOMA_HAS_PAIRED_PRODUCTS
         if (left <= PairedBlocks<Products, 2>::rows)
           take(std::type_identity<PairedBlocks<Products, 2>>());
         else if (left <= PairedBlocks<Products, 3>::rows)
           take(std::type_identity<PairedBlocks<Products, 3>>());
         else
-          take(std::type_identity<Lines>());
+          take_lines(std::type_identity<Lines>());
 #else
         if constexpr (line_vectors == micro_vectors)
-          take(std::type_identity<Lines>());
+          take_lines(std::type_identity<Lines>());
         else if (left <= float_lanes)
-          take(std::type_identity<LineBlocks<Products, 1>>());
+          take_lines(std::type_identity<LineBlocks<Products, 1>>());
         else if (left <= Lines::rows || (LongLines::rows < left && left <= 2 * Lines::rows))
-          take(std::type_identity<Lines>());
+          take_lines(std::type_identity<Lines>());
         else
-          take(std::type_identity<LongLines>());
+          take_lines(std::type_identity<LongLines>());
 #endif
       }
     }
@@ -27988,12 +28054,13 @@ class PackedPanels {
     std::size_t stride;
   };
 
-  // The number of rows of a that are multiplied by the same columns together. If rows are laid and
-  // stay in the first-level cache, it is the number that fits there.
-  static std::size_t rows_together(const Source& a, const PackedSteps& steps) {
+  // The number of rows of a, of so many, that are multiplied by the same columns together: about
+  // the same number each time, because columns come from memory for a few rows as slowly as for
+  // many. If rows are laid and stay in the first-level cache, it is the number that fits there.
+  static std::size_t rows_together(const Source& a, const PackedSteps& steps, std::size_t rows) {
     if constexpr (Kernel::keeps_rows)
-      if (are_whole(steps) && Kernel::lays(a, 0, 0)) return most_rows;
-    return packed_rows;
+      return are_whole(steps) && Kernel::lays(a, 0, 0) ? most_rows : packed_rows;
+    return even_share(rows, packed_rows, most_rows);
   }
 
   // Prepares `count` rows of a from `row` on; `out` has room for packing all of them. Whole blocks
@@ -28014,9 +28081,18 @@ class PackedPanels {
           rows = {count, whole, out, out + whole * apart, apart};
         }
       }
-    const std::size_t rest = count - rows.lying;
-    pack(a, steps, row + rows.lying, {0, rest, rest}, Kernel::panel_rows, Kernel::row_floats,
-         rows.packed, [&](const PackPart& part) { Kernel::pack_a(a, part, buffer); });
+    const std::size_t rest = count - rows.lying, even = Kernel::even_rows(rest);
+    const auto pack_rows = [&](std::size_t first, std::size_t lines, std::size_t place) HWY_ATTR {
+      pack(a, steps, row + rows.lying + first, {place, lines, lines}, Kernel::panel_rows,
+           Kernel::row_floats, rows.packed,
+           [&](const PackPart& part) HWY_ATTR { Kernel::pack_a(a, part, buffer); });
+    };
+    pack_rows(0, rest - even, 0);
+    for (std::size_t first = rest - even, place = first; first < rest; place += most_rows) {
+      const std::size_t lines = Kernel::next_rows(rest - first);
+      pack_rows(first, lines, place);
+      first += lines;
+    }
     return rows;
   }
   // The rows that are multiplied together, from `first` on.
@@ -28041,10 +28117,10 @@ class PackedPanels {
   void multiply(const RowBlock& rows, const Lines& columns, const PackedSteps& steps,
                 const float* b, const SumPath& path) {
     for_blocks(rows.count, columns, [&](const Block& block) {
-      const bool last = block.row + most_rows >= rows.count;
-      fetch_sums<most_rows>(path, Kernel::keeps_rows ? block.at(path) + micro_columns
-                                  : last             ? block.column + micro_columns
-                                                     : block.at(path) + most_rows * path.stride);
+      const std::size_t end = block.row + block.count;
+      fetch_sums<most_rows>(path, Kernel::keeps_rows  ? block.at(path) + micro_columns
+                                  : end == rows.count ? block.column + micro_columns
+                                                      : end * path.stride + block.column);
       sum_block(block, steps, rows, b, path.behind(block.at(path)));
     });
     kernel_.finish();
@@ -28056,13 +28132,13 @@ class PackedPanels {
   void multiply_out(const RowBlock& rows, const Lines& columns, const PackedSteps& steps,
                     const float* b, const Exit& exit) {
     for_blocks(rows.count, columns, [&](const Block& block) {
-      const std::size_t count = (std::min)(most_rows, rows.count - block.row);
       if constexpr (Kernel::exits) {
-        sum_block(block, steps, rows, b, ExitPath<Exit>{&exit, block.row, count, block.column});
+        sum_block(block, steps, rows, b,
+                  ExitPath<Exit>{&exit, block.row, block.count, block.column});
       } else {
         alignas(64) float sums[block_floats];
         sum_block(block, steps, rows, b, SumPath{sums, micro_columns});
-        exit.write(block.row, count, block.column, sums);
+        exit.write(block.row, block.count, block.column, sums);
       }
     });
     kernel_.finish();
@@ -28105,9 +28181,9 @@ class PackedPanels {
     }
   }
 
-  // The position of a block of c: its first row and column.
+  // A block of c: its rows and their number among the blocks, its first column.
   struct Block {
-    std::size_t row, column;
+    std::size_t row, count, number, column;
     Lines columns;
 
     std::size_t at(const SumPath& path) const { return row * path.stride + column; }
@@ -28115,13 +28191,27 @@ class PackedPanels {
 
   template <class Each>
   static HWY_INLINE void for_blocks(std::size_t rows, const Lines& columns, const Each& each) {
+    const auto for_rows = [&](const auto& each_rows) HWY_ATTR {
+      for (std::size_t i = 0, number = 0; i < rows; ++number) {
+        const std::size_t count = Kernel::next_rows(rows - i);
+        each_rows(i, count, number);
+        i += count;
+      }
+    };
+    const auto for_columns = [&](const auto& each_column) HWY_ATTR {
+      for (std::size_t j = 0; j < columns.count; j += micro_columns) each_column(j);
+    };
     if constexpr (Kernel::keeps_rows) {
-      for (std::size_t i = 0; i < rows; i += most_rows)
-        for (std::size_t j = 0; j < columns.count; j += micro_columns) each(Block{i, j, columns});
+      for_rows([&](std::size_t i, std::size_t count, std::size_t number) HWY_ATTR {
+        for_columns([&](std::size_t j) HWY_ATTR { each(Block{i, count, number, j, columns}); });
+      });
     } else {
       // A panel of b stays in the first-level cache while all panels of a are multiplied by it.
-      for (std::size_t j = 0; j < columns.count; j += micro_columns)
-        for (std::size_t i = 0; i < rows; i += most_rows) each(Block{i, j, columns});
+      for_columns([&](std::size_t j) HWY_ATTR {
+        for_rows([&](std::size_t i, std::size_t count, std::size_t number) HWY_ATTR {
+          each(Block{i, count, number, j, columns});
+        });
+      });
     }
   }
 
@@ -28133,7 +28223,7 @@ class PackedPanels {
     const std::size_t all = steps.count(Kernel::depth), panel = all * Kernel::row_floats;
     b += panels_floats(block.columns.first + block.column, Kernel::panel_columns, all,
                        Kernel::column_floats);
-    const std::size_t run = block.row / most_rows;
+    const std::size_t run = block.number;
     constexpr std::size_t floats = micro_columns / Kernel::panel_columns * Kernel::column_floats;
     constexpr std::size_t part = Kernel::fetched_floats, parts = (floats + part - 1) / part;
     const float* const fetched = run < parts ? b + (floats + run * part) * all : nullptr;
@@ -28143,10 +28233,10 @@ class PackedPanels {
         const float* const ahead = fetched != nullptr ? fetched : a + most_rows * rows.stride;
         return kernel_.run_rows(steps, a, rows.stride, b, ahead, path);
       }
-    const float* const a = rows.packed + panels_floats(block.row - rows.lying, Kernel::panel_rows,
-                                                       all, Kernel::row_floats);
-    kernel_.run(rows.count - block.row, steps, a, b, fetched != nullptr ? fetched : a + panel,
-                path);
+    // Each block begins with a panel of its own, also where blocks are lower.
+    const float* const a = rows.packed + panels_floats(block.number * most_rows - rows.lying,
+                                                       Kernel::panel_rows, all, Kernel::row_floats);
+    kernel_.run(block.count, steps, a, b, fetched != nullptr ? fetched : a + panel, path);
   }
 
   // The kernel's state during a product. There are no braces, because they would fill the state
@@ -28213,6 +28303,20 @@ class Gemm {
             Panels::least_rows,
             Panels::most_rows,
             sizes.all()};
+  }
+  static std::size_t packed_bytes(const GemmArgs& args) {
+    const Cut cut(args);
+    return cut.groups != 1 || args.k == 0
+               ? 0
+               : Panels::packed_b_floats(args.n, cut.steps()) * sizeof(float);
+  }
+  static bool reads_packed(const GemmArgs& args) {
+    if constexpr (!std::is_void_v<FewRows>) {
+      GemmArgs in_place = args;
+      in_place.packed_b = {};
+      return !in_place_is_faster(args.m) || !FewRows::takes(in_place);
+    }
+    return true;
   }
   void pack_b() {
     const PackedB& to = args_.packed_b;
@@ -28431,7 +28535,7 @@ class Gemm {
       Panels::pack_b(b_, tile.column, {0, packed, packed}, steps, *buffer_, workspace_.b);
     const bool at_once = in_one_block();
     const std::size_t slab = even_share(tile.columns, gemm_tile_columns, micro_columns);
-    const std::size_t together = Panels::rows_together(a_, steps);
+    const std::size_t together = Panels::rows_together(a_, steps, tile.rows);
     for (std::size_t row = 0; row < tile.rows; row += together) {
       const std::size_t rows = (std::min)(together, tile.rows - row);
       const typename Panels::RowBlock a =
@@ -28954,6 +29058,8 @@ class TileKernel {
   static constexpr std::size_t whole_floats = splits ? packed_floats : tile_whole_floats;
   static constexpr std::size_t shared_floats = splits ? gemm_shared_floats : tile_shared_floats;
 
+  static constexpr std::size_t even_rows(std::size_t) { return 0; }
+  static constexpr std::size_t next_rows(std::size_t left) { return (std::min)(left, most_rows); }
   static void pack_a(const Source& a, const PackPart& part, typename Source::Buffer& buffer) {
     if constexpr (splits)
       a.pack_a(part, buffer);
@@ -28984,7 +29090,7 @@ class TileKernel {
   // packed, which is as much work and quicker to read.
   static bool lays(const Source& a, std::size_t, std::size_t) { return a.can_lay() && !a.direct(); }
 
-  // Computes the block of c that begins `rows` rows before the end, as MicroKernel::run() does. The
+  // Computes a block of c with up to `rows` rows, as MicroKernel::run() does. The
   // sums are moved to c during the next run, or by finish().
   template <class Path>
   void run(std::size_t rows, const PackedSteps& steps, const float* a, const float* b,
@@ -29250,6 +29356,16 @@ struct VectorKernel {
   static constexpr std::size_t packed_floats = gemm_packed_floats, whole_floats = packed_floats;
   static constexpr std::size_t shared_floats = gemm_shared_floats;
 
+  // The number of last rows, of so many, that two blocks share evenly; and the rows of the next
+  // block if so many rows are left.
+  static constexpr std::size_t even_rows(std::size_t rows) {
+    return even_blocks && rows > micro_rows && rows % micro_rows != 0
+               ? micro_rows + rows % micro_rows
+               : 0;
+  }
+  static constexpr std::size_t next_rows(std::size_t left) {
+    return left == even_rows(left) ? (left + 1) / 2 : (std::min)(left, micro_rows);
+  }
   static void pack_a(const Source& a, const PackPart& part, typename Source::Buffer& buffer) {
     a.template pack<micro_rows, micro_row_width>(part, buffer);
   }
@@ -29257,10 +29373,12 @@ struct VectorKernel {
     b.template pack<micro_columns, micro_columns>(part, buffer);
   }
   template <class Path>
-  static HWY_INLINE void run(std::size_t, const PackedSteps& steps, const float* a, const float* b,
-                             const float* ahead, const Path& path) {
+  static HWY_INLINE void run(std::size_t rows, const PackedSteps& steps, const float* a,
+                             const float* b, const float* ahead, const Path& path) {
     fetch(path);
-    MicroKernel<Products>::run(steps, {a, ahead}, b, path);
+    with_block(rows, [&](auto block) HWY_ATTR {
+      MicroKernel<Products, PackedRows, block>::run(steps, {a, ahead}, b, path);
+    });
   }
   template <class Path>
   static HWY_INLINE void run_rows(const PackedSteps& steps, const float* a, std::size_t stride,
@@ -29347,6 +29465,17 @@ static inline void gemm_pack_b(const GemmArgs& args) noexcept {
             [&]<class Product>(std::type_identity<Product>) HWY_ATTR { Product(args).pack_b(); });
 }
 
+static inline std::size_t gemm_packed_bytes(const GemmArgs& args) noexcept {
+  if (!args.accumulation.plain()) return 0;
+  return with_gemm(args, [&]<class Product>(std::type_identity<Product>)
+                             HWY_ATTR { return Product::packed_bytes(args); });
+}
+
+static inline bool gemm_reads_packed(const GemmArgs& args) noexcept {
+  return with_gemm(args, [&]<class Product>(std::type_identity<Product>)
+                             HWY_ATTR { return Product::reads_packed(args); });
+}
+
 static inline std::size_t gemm_queue_workspace(const GemmArgs& args) noexcept {
   if (!args.accumulation.plain()) return 0;
   return with_gemm(args, [&]<class Product>(std::type_identity<Product>)
@@ -29354,7 +29483,8 @@ static inline std::size_t gemm_queue_workspace(const GemmArgs& args) noexcept {
 }
 
 static inline std::size_t gemm_workspace_bytes(const GemmArgs& args) noexcept {
-  return (std::max)(GemmWorkspace::Sizes(args).all(), FewRowsWorkspace::bytes(args.k));
+  return (std::max)(GemmWorkspace::Sizes(args, args.packed_b.data == nullptr).all(),
+                    FewRowsWorkspace::bytes(args.k));
 }
 
 static inline std::size_t gemm_tile_rows([[maybe_unused]] const GemmArgs& args) noexcept {
@@ -29365,7 +29495,8 @@ static inline std::size_t gemm_tile_rows([[maybe_unused]] const GemmArgs& args) 
 }
 
 static constexpr GemmKernels gemm_kernels{
-    gemm_kernel,          gemm_shared_packing, gemm_pack_b,  gemm_queue_workspace,
+    gemm_kernel,          gemm_shared_packing, gemm_pack_b,
+    gemm_packed_bytes,    gemm_reads_packed,   gemm_queue_workspace,
     gemm_workspace_bytes, gemm_tile_rows,      micro_columns};
 }  // namespace HWY_NAMESPACE
 }  // namespace SOMA_NAMESPACE
@@ -35892,6 +36023,7 @@ inline GemmArgs part(GemmArgs args, std::size_t row, std::size_t rows, std::size
   args.n = columns;
   args.a = part(args.a, row, 0);
   args.b = part(args.b, 0, column);
+  if (args.packed_b.data != nullptr) args.packed_b.first += column;
   args.c = part(args.c, row, column);
   if (args.epilogue.bias != nullptr) args.epilogue.bias += column;
   args.epilogue.pre_activation = part(args.epilogue.pre_activation, row, column);
@@ -35922,10 +36054,10 @@ struct ProductGrid {
 namespace detail {
 
 // The grid of at most `width` tasks in which the largest task takes the least time. A task
-// multiplies its whole tile and packs its own rows of a and columns of b.
+// multiplies its whole tile and packs its own rows of a and, unless b `is_packed`, columns of b.
 inline ProductGrid product_grid(std::size_t row_tiles, std::size_t column_tiles,
-                                std::size_t tile_rows, std::size_t tile_columns,
-                                std::size_t width) {
+                                std::size_t tile_rows, std::size_t tile_columns, std::size_t width,
+                                bool is_packed) {
   // Packing an element takes about the time of 24 multiply-adds: a load (often from memory), a
   // transposition and a store.
   constexpr double packing = 24;
@@ -35938,7 +36070,7 @@ inline ProductGrid product_grid(std::size_t row_tiles, std::size_t column_tiles,
     };
     const double rows = largest(row_tiles, row_parts, tile_rows);
     const double columns = largest(column_tiles, column_parts, tile_columns);
-    const double cost = rows * columns + packing * (rows + columns);
+    const double cost = rows * columns + packing * (rows + (is_packed ? 0 : columns));
     if (row_parts == 1 || cost < best_cost) {
       best = {row_parts, column_parts};
       best_cost = cost;
@@ -36124,12 +36256,15 @@ inline void multiply_by_columns(Context& context, GemmArgs args, std::size_t wor
 
 }  // namespace detail
 
-// Runs a product over the context's executor; args.workspace is not read.
+// Runs a product over the context's executor; args.workspace is not read. args.packed_b has all
+// columns of b, packed for products in this context, or none.
 inline void multiply(Context& context, GemmArgs args) {
   if (args.m == 0 || args.n == 0) return;
   const GemmKernels& gemm = context.kernels().gemm;
   args.bf16_products = context.bf16().products;
   args.fp32_products = context.fp32_products();
+  const bool is_packed = args.packed_b.data != nullptr && gemm.reads_packed(args);
+  if (!is_packed) args.packed_b = {};
   const std::size_t tile_rows = gemm.tile_rows(args), tile_columns = gemm.tile_columns;
   const std::size_t row_tiles = detail::parts_of(args.m, tile_rows);
   const std::size_t column_tiles = detail::parts_of(args.n, tile_columns);
@@ -36140,7 +36275,7 @@ inline void multiply(Context& context, GemmArgs args) {
   const auto most = static_cast<std::size_t>((std::min)(products / worth_a_task + 1, 1e6));
   const std::size_t width = (std::min)(
       most, most == 1 ? std::size_t{1} : static_cast<std::size_t>(context.executor().width));
-  if (width > 1) {
+  if (width > 1 && !is_packed) {
     if (const std::size_t workspace = gemm.queue_workspace(args); workspace != 0)
       return detail::multiply_by_columns(context, args, workspace, width);
     const SharedPacking packing = gemm.shared_packing(args);
@@ -36148,7 +36283,7 @@ inline void multiply(Context& context, GemmArgs args) {
       return detail::SharedProduct(context, args, packing, width).run();
   }
   const ProductGrid grid =
-      detail::product_grid(row_tiles, column_tiles, tile_rows, tile_columns, width);
+      detail::product_grid(row_tiles, column_tiles, tile_rows, tile_columns, width, is_packed);
   const std::size_t row_parts = grid.row_parts, column_parts = grid.column_parts;
   const std::size_t tasks = row_parts * column_parts;
 
@@ -36524,6 +36659,83 @@ inline void detail::matmul_gradient(const GradientCall& call) {
 }
 
 }  // namespace SOMA_NAMESPACE
+// ---- soma/ops/product/packed_weights.hpp
+// PackedWeights: the weights of linear layers, packed once for all products that read them. Without
+// it each product with more than a few rows packs its weight again, and products of a few rows read
+// the weight in an order that is slower. For answers of a trained model; a training changes its
+// weights at each step, so that a tape that records refuses them.
+//
+//   soma::PackedWeights packed(context);
+//   soma::Tape tape(context, {.record = false, .training = false, .packed = &packed});
+
+namespace SOMA_NAMESPACE {
+
+class Context;
+
+// A weight is packed at its first use, or by pack(). It is known by its storage and the number of
+// writes to it, so a weight that has changed is packed anew at its next use, and a product always
+// has the bits of a product without packed weights. The panels cost about the bytes of the weight
+// once more, from the context's heap; panels of weights that nobody else holds are freed when the
+// next weight is packed. The context outlives the object. Several threads may use it at once, as
+// long as nobody changes a weight meanwhile.
+class PackedWeights {
+ public:
+  // A weight's panels, valid as long as `memory` is held. Without panels the product reads the
+  // weight itself.
+  struct Panels {
+    Storage memory{};
+    PackedB packed{};
+  };
+
+  explicit PackedWeights(Context& context);
+  PackedWeights(const PackedWeights&) = delete;
+  PackedWeights& operator=(const PackedWeights&) = delete;
+
+  // Packs a weight [N, K] for products with x of that type, unless its panels are there. Error
+  // tensor.rank.
+  void pack(const Tensor& weight, DType x = DType::fp32);
+  // The same for the matrices among parameters: each variable once. Tables of embeddings would be
+  // packed as well, so pass the parameters of layers.
+  template <class Parameters>
+  void pack_all(const Parameters& parameters, DType x = DType::fp32) {
+    for (const auto& parameter : parameters)
+      if (parameter.var.value().rank() == 2) pack(parameter.var.value(), x);
+  }
+  void clear();
+
+  std::size_t bytes() const;    // the bytes of all panels
+  std::size_t weights() const;  // that are packed
+
+  // The panels for the product of `args`, whose b is the transposed weight; none if this product is
+  // faster without. Called by the operator linear.
+  Panels take(const GemmArgs& args, const Tensor& weight) { return take_(*this, args, weight); }
+
+ private:
+  struct Entry {
+    TensorIdentity source{};
+    Storage weight{};  // held, so that one can tell if somebody else does
+    DType x = DType::fp32;
+    Bf16Products bf16_products{};
+    Fp32Products fp32_products{};
+    Panels panels{};
+  };
+
+  static Panels find(PackedWeights& self, GemmArgs args, const Tensor& weight);
+  // The index of a weight's panels; entries_.size(): it is not packed.
+  std::size_t index_of(const GemmArgs& args, const TensorIdentity& source) const;
+  Storage packed(GemmArgs args) const;
+  // Frees the panels of a former state of the weight, and those of weights that are gone.
+  void drop_old(const GemmArgs& args, const TensorIdentity& source);
+
+  Context& context_;
+  // Named by the constructor, so that a header-only program without packed weights compiles none of
+  // this.
+  Panels (*take_)(PackedWeights&, GemmArgs, const Tensor&);
+  mutable Mutex mutex_{};
+  HeapVector<Entry> entries_;
+};
+
+}  // namespace SOMA_NAMESPACE
 
 namespace SOMA_NAMESPACE {
 
@@ -36573,6 +36785,9 @@ inline void linear_host(const OperatorCall& call) {
   if (residual.defined()) args.epilogue.residual = operand(residual);
   if (setting.activation != Activation::none)
     args.epilogue.pre_activation = target(call.outputs[1]);
+  PackedWeights::Panels panels{};
+  if (setting.packed != nullptr) panels = setting.packed->take(args, call.inputs[1]);
+  args.packed_b = panels.packed;
   multiply(context, args);
 }
 
@@ -45496,6 +45711,110 @@ SOMA_INLINE void fields(FieldVisitor& visitor, PowerSetting& setting) {
 
 SOMA_INLINE void fields(FieldVisitor& visitor, LeakySetting& setting) {
   visitor.key("slope", setting.slope, finite_number);
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/ops/product/impl/packed_weights.ipp
+// The functions of packed_weights.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE PackedWeights::PackedWeights(Context& context)
+    : context_(context), take_(&PackedWeights::find), entries_(context.heap()) {}
+
+SOMA_INLINE void PackedWeights::pack(const Tensor& weight, DType x) {
+  detail::check_rank("PackedWeights::pack", "weight", weight, 2);
+  const detail::TensorRows rows = detail::rows_of(context_, weight);
+  GemmArgs args{.m = 1, .n = rows.rows(), .k = rows.columns()};
+  args.a.dtype = x;
+  args.a.row_stride = args.k;
+  args.b = detail::transposed(detail::operand(rows));
+  find(*this, args, weight);
+}
+
+SOMA_INLINE void PackedWeights::clear() {
+  const Mutex::Lock lock(mutex_);
+  entries_.clear();
+}
+
+SOMA_INLINE std::size_t PackedWeights::bytes() const {
+  const Mutex::Lock lock(mutex_);
+  std::size_t bytes = 0;
+  for (const Entry& entry : entries_) bytes += entry.panels.memory.bytes();
+  return bytes;
+}
+
+SOMA_INLINE std::size_t PackedWeights::weights() const {
+  const Mutex::Lock lock(mutex_);
+  return entries_.size();
+}
+
+SOMA_INLINE std::size_t PackedWeights::index_of(const GemmArgs& args,
+                                                const TensorIdentity& source) const {
+  std::size_t i = 0;
+  for (; i < entries_.size(); ++i) {
+    const Entry& entry = entries_[i];
+    if (entry.source == source && entry.x == args.a.dtype &&
+        entry.bf16_products == args.bf16_products && entry.fp32_products == args.fp32_products)
+      break;
+  }
+  return i;
+}
+
+SOMA_INLINE void PackedWeights::drop_old(const GemmArgs& args, const TensorIdentity& source) {
+  HeapVector<Entry> kept(context_.heap());
+  for (Entry& entry : entries_) {
+    TensorIdentity now = entry.source;
+    now.version = source.version;
+    if (entry.weight.handles() != 1 && (now != source || entry.x != args.a.dtype))
+      kept.push_back(std::move(entry));
+  }
+  entries_ = std::move(kept);
+}
+
+SOMA_INLINE Storage PackedWeights::packed(GemmArgs args) const {
+  const GemmKernels& gemm = context_.kernels().gemm;
+  const Storage panels = Storage::allocate(context_.heap(), gemm.packed_bytes(args));
+  args.packed_b = {reinterpret_cast<float*>(panels.data()), 0, args.n};
+  const std::size_t tiles = detail::parts_of(args.n, gemm.tile_columns);
+  const std::size_t tasks = (std::min)(tiles, static_cast<std::size_t>(context_.executor().width));
+  GemmArgs largest = args;
+  largest.m = 1;
+  largest.n = (std::min)(args.n, detail::parts_of(tiles, tasks) * gemm.tile_columns);
+  const std::size_t workspace =
+      detail::parts_of(gemm.workspace_bytes(largest), memory_alignment) * memory_alignment;
+  const Storage memory =
+      Storage::allocate(context_.heap(), checked_multiply(workspace, tasks, "PackedWeights"));
+  parallel(context_, static_cast<int>(tasks), [&](int task) {
+    const auto index = static_cast<std::size_t>(task);
+    const std::size_t first = detail::border(args.n, gemm.tile_columns, index, tasks);
+    const std::size_t last = detail::border(args.n, gemm.tile_columns, index + 1, tasks);
+    GemmArgs own = detail::part(args, 0, 1, first, last - first);
+    own.workspace = memory.data() + index * workspace;
+    gemm.pack_b(own);
+  });
+  return panels;
+}
+
+SOMA_INLINE PackedWeights::Panels PackedWeights::find(PackedWeights& self, GemmArgs args,
+                                                      const Tensor& weight) {
+  if (args.m == 0 || args.n == 0) return {};
+  const GemmKernels& gemm = self.context_.kernels().gemm;
+  args.bf16_products = self.context_.bf16().products;
+  args.fp32_products = self.context_.fp32_products();
+  if (gemm.packed_bytes(args) == 0 || !gemm.reads_packed(args)) return {};
+  const TensorIdentity source = weight.identity();
+  const Mutex::Lock lock(self.mutex_);
+  const std::size_t i = self.index_of(args, source);
+  if (i == self.entries_.size()) {
+    self.drop_old(args, source);
+    Storage panels = self.packed(args);
+    const PackedB packed{reinterpret_cast<float*>(panels.data()), 0, args.n};
+    self.entries_.push_back({source, weight.storage(), args.a.dtype, args.bf16_products,
+                             args.fp32_products, Panels{std::move(panels), packed}});
+    return self.entries_.back().panels;
+  }
+  return self.entries_[i].panels;
 }
 
 }  // namespace SOMA_NAMESPACE
