@@ -1,5 +1,5 @@
-// Predictor: the answers of TextClassifier and TextEncoder, whatever way the folder is read, weights
-// are kept and calls are cut; from many threads, and without memory after the first call of a size.
+// Predictor: the answers of TextClassifier and TextEncoder, however the folder is read, weights are
+// kept and calls are cut; from many threads; and no memory after the first call of a size.
 
 #include <soma/models.hpp>
 #include <soma/soma.hpp>

@@ -64,7 +64,6 @@
 #include <soma/ops/impl/graph_log.ipp>
 #include <soma/ops/impl/number_range.ipp>
 #include <soma/ops/impl/operator.ipp>
-#include <soma/ops/impl/packed_weights.ipp>
 #include <soma/ops/impl/plain_call.ipp>
 #include <soma/ops/impl/profiler.ipp>
 #include <soma/ops/impl/ranges.ipp>
@@ -75,6 +74,7 @@
 #include <soma/ops/impl/tensor_rows.ipp>
 #include <soma/ops/loss/impl/settings.ipp>
 #include <soma/ops/optimizer/impl/settings.ipp>
+#include <soma/ops/product/impl/packed_weights.ipp>
 #include <soma/ops/rows/impl/settings.ipp>
 #include <soma/runtime/impl/bf16_products.ipp>
 #include <soma/runtime/impl/context.ipp>

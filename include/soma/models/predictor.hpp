@@ -43,7 +43,7 @@ struct PredictorOptions {
   DType activations = DType::fp32;
   // The most tokens of a text; longer texts are cut. 0: the folder's limit.
   std::size_t max_length = 0;
-  // Of embed(), as in TextEncoderOptions.
+  // For embed(), as in TextEncoderOptions.
   std::optional<Pooling> pooling{};
   std::optional<bool> normalised{};
 };
@@ -58,7 +58,7 @@ struct PredictorStatistics {
 // Bytes of a Predictor's memory.
 struct PredictorBytes {
   std::size_t weights = 0;    // in the mapped file or not
-  std::size_t panels = 0;     // of packed weights
+  std::size_t panels = 0;     // the panels of packed weights
   std::size_t workspace = 0;  // the context's heap in use beside them, at its peak
 };
 

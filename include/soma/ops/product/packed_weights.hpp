@@ -51,7 +51,7 @@ class PackedWeights {
   }
   void clear();
 
-  std::size_t bytes() const;    // of all panels
+  std::size_t bytes() const;    // the bytes of all panels
   std::size_t weights() const;  // that are packed
 
   // The panels for the product of `args`, whose b is the transposed weight; none if this product is
@@ -86,5 +86,5 @@ class PackedWeights {
 }  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
-#include <soma/ops/impl/packed_weights.ipp>
+#include <soma/ops/product/impl/packed_weights.ipp>
 #endif
