@@ -1,6 +1,6 @@
-// What the page calls: a perceptron that learns to read digits which it draws itself, in steps, so
-// that the page can show how it gets on. build.sh compiles this for WebAssembly and puts it into
-// digits.html.
+// The functions that the page calls: a perceptron learns, step by step, to read digits that it
+// draws itself, so that the page can show its progress. build.sh compiles this for WebAssembly and
+// puts it into digits.html.
 
 #include "digits/digits.hpp"
 
