@@ -1,4 +1,4 @@
-// What the page calls: a perceptron that learns to read digits which it draws itself, in steps, so
+// The functions that the page calls: a perceptron learns to read digits that it draws, in steps, so
 // that the page can show how it gets on. build.sh compiles this for WebAssembly and puts it into
 // digits.html.
 
