@@ -13131,10 +13131,10 @@ SOMA_INLINE void check_accumulation(std::string_view operation, const Accumulati
   if (!format.is_signed || !format.has_zero())
     refuse(to_string(format), "a format with a sign and a zero");
   constexpr std::uint64_t most = Accumulation::most_products;
-  if (accumulation.chunk == 0 || accumulation.chunk > most)
+  if (accumulation.chunk == 0 || std::uint64_t{accumulation.chunk} > most)
     refuse("a chunk of " + std::to_string(accumulation.chunk),
            "1 to " + std::to_string(most) + " products");
-  if (accumulation.promote > most)
+  if (std::uint64_t{accumulation.promote} > most)
     refuse("promoted after " + std::to_string(accumulation.promote),
            "at most " + std::to_string(most) + " products");
 }
@@ -15824,7 +15824,8 @@ SOMA_INLINE Optimizer::Optimizer(Context& context, const std::vector<Group>& gro
     : context_(context), slots_(detail::make_slots(groups)), state_dtype_(storage.state) {
   if (slots_.empty())
     fail(error_id::operator_value, "Optimizer", "parameters",
-         std::ranges::any_of(groups, [](const Group& group) { return !group.parameters.empty(); })
+         std::any_of(groups.begin(), groups.end(),
+                     [](const Group& group) { return !group.parameters.empty(); })
              ? "frozen ones only"
              : "none",
          "at least one");
