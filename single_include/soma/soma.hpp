@@ -16266,7 +16266,8 @@ SOMA_INLINE Optimizer::Optimizer(Context& context, const std::vector<Group>& gro
     : context_(context), slots_(detail::make_slots(groups)), state_dtype_(storage.state) {
   if (slots_.empty())
     fail(error_id::operator_value, "Optimizer", "parameters",
-         std::ranges::any_of(groups, [](const Group& group) { return !group.parameters.empty(); })
+         std::any_of(groups.begin(), groups.end(),
+                     [](const Group& group) { return !group.parameters.empty(); })
              ? "frozen ones only"
              : "none",
          "at least one");

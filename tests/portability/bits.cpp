@@ -2,6 +2,7 @@
 // compares the output.
 
 #include <soma/soma.hpp>
+#include <soma/system/threads.hpp>
 
 #include "oracle/tiny_training.hpp"
 #include "support/samples.hpp"
@@ -110,7 +111,7 @@ void arithmetic(const std::vector<float>& values) {
 }  // namespace
 
 int main(int argc, char**) {
-  auto context = make_context({.threads = 2});
+  auto context = make_context({.threads = system::has_threads ? 2 : 1});
   if (argc > 1) std::fprintf(stderr, "%s\n", std::string(context.target().name).c_str());
   conversions(context, soma_test::hard_floats(30011));
   scales(context, soma_test::finite_floats(30011));

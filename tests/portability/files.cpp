@@ -1,6 +1,5 @@
 // The promises of soma about files, on the system that runs this: complete or absent, replaced
-// under their names, locked by one process; names in UTF-8. Prints what fails, and returns how
-// much.
+// under their names, locked by one process; names in UTF-8. Prints what fails and returns how much.
 // Usage: files FOLDER, which is made and may be deleted; with "die" behind it the program is the
 // writer that is killed.
 

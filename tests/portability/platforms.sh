@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds and runs parts of soma for other systems, and prints a table: target, part, and what became of it.
 # Usage: bash tests/portability/platforms.sh WORK_FOLDER [TARGET...]
-# Targets: windows (g++-mingw-w64-x86-64-posix; wine to run), musl, macos-x86_64, macos-aarch64, wasm (node to run), windows-clang:
+# Targets: windows (g++-mingw-w64-x86-64-posix; wine to run), windows-header (the same compiler reads all headers), musl, macos-x86_64, macos-aarch64, wasm (node to run), windows-clang:
 # all but the first with the compiler of PyPI's package ziglang, which has the headers of these systems (set ZIG to
 # "python -m ziglang" of an environment that has it); libc++ (clang++ with -stdlib=libc++); i386 (g++ -m32).
 # "same bits": the output has the hashes of this machine's own build.
@@ -17,7 +17,7 @@ mkdir -p "$work/foreign"
 work=$(cd "$work" && pwd)
 here=$root/tests/portability
 # Header-only libraries of this machine, in a folder that keeps its other headers out.
-for header in hwy gsl nlohmann xxhash.h; do
+for header in hwy gsl nlohmann xxhash.h utf8proc.h; do
   if [ -e "/usr/include/$header" ]; then ln -sfn "/usr/include/$header" "$work/foreign/$header"; fi
 done
 common=(-std=c++20 -O2 -DSOMA_QUIET -DXXH_INLINE_ALL -I "$root/include" -I "$root/tests" -isystem "$work/foreign")
@@ -76,6 +76,18 @@ part() {
   fi
 }
 
+# windows_header TARGET FLAG: the real <windows.h> behind soma, and before it with the flag.
+windows_header() {
+  tried=$((tried + 1))
+  # shellcheck disable=SC2086
+  if x86_64-w64-mingw32-g++-posix "${common[@]}" $2 -fsyntax-only "$here/windows_header.cpp" >"$work/windows_header.log" 2>&1; then
+    row "$1" header "windows.h ${2:+before and }after soma compiles"
+  else
+    row "$1" header "does not compile: $work/windows_header.log"
+    failed=1
+  fi
+}
+
 have_zig() { $zig version >/dev/null 2>&1; }
 
 row target part result
@@ -88,20 +100,18 @@ for target in "${targets[@]}"; do
         continue
       fi
       # Stacks are aligned to 16 bytes there, which g++ forgets with AVX; Debian's carries a patch.
-      flags=("${fused[@]}" -Wa,-muse-unaligned-vector-move -static)
+      flags=("${fused[@]}" "-Wa,-muse-unaligned-vector-move" -static)
       emulator=$(command -v wine64 || command -v wine || true)
       export WINEDEBUG=-all WINEPREFIX=$work/wine
       for name in digits bits files; do part "$target" "$name" "$emulator" "$compiler" "${flags[@]}"; done
-      for first in "" -DSOMA_TEST_WINDOWS_FIRST; do
-        tried=$((tried + 1))
-        # shellcheck disable=SC2086
-        if "$compiler" "${common[@]}" $first -fsyntax-only "$here/windows_header.cpp" >"$work/windows_header.log" 2>&1; then
-          row "$target" header "windows.h ${first:+before and }after soma compiles"
-        else
-          row "$target" header "does not compile: $work/windows_header.log"
-          failed=1
-        fi
-      done
+      for first in "" -DSOMA_TEST_WINDOWS_FIRST; do windows_header "$target" "$first"; done
+      ;;
+    windows-header)
+      if ! command -v x86_64-w64-mingw32-g++-posix >/dev/null; then
+        row "$target" "" "skipped: needs g++-mingw-w64-x86-64-posix"
+        continue
+      fi
+      windows_header "$target" -DSOMA_TEST_WINDOWS_FIRST
       ;;
     musl | macos-x86_64 | macos-aarch64 | windows-clang | wasm)
       if ! have_zig; then

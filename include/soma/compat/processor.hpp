@@ -8,6 +8,11 @@
 
 #include <soma/plugin.h>
 
+#if !defined(__linux__)
+#error "soma/compat is for shared libraries, which soma loads on Linux only."
+#error "Elsewhere compile operators of your own into the program: soma/autograd/custom.hpp."
+#endif
+
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -10,6 +10,7 @@
 #include <soma/base/error.hpp>
 #include <soma/parallel/communicator.hpp>
 #include <soma/runtime/log.hpp>
+#include <soma/system/which.hpp>
 
 #include <algorithm>
 #include <array>
@@ -26,6 +27,11 @@
 #include <vector>
 
 #include <stdlib.h>  // setenv is not in <cstdlib>
+
+#if !SOMA_LINUX
+#error "soma/mpi.hpp is for Linux. Elsewhere ranks are threads (soma/parallel/in_process.hpp), or"
+#error "processes behind a soma::Communicator of your own."
+#endif
 
 // Only MPI's C functions are used. Its old C++ classes would have to be linked, and cause warnings.
 #ifndef OMPI_SKIP_MPICXX
