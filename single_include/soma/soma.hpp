@@ -5283,11 +5283,11 @@ struct MaxPoolArgs {
 // one position of the kernel are adjacent for every stride. A plane has `rows` x `columns` pixels;
 // results are computed in the same layout, with gaps at the ends of rows.
 struct DepthwisePlanes {
-  std::size_t rows, columns;              // of a plane
+  std::size_t rows, columns;              // a plane's
   std::size_t row_phases, column_phases;  // planes down and across
   std::size_t plane;                      // floats from plane to plane: whole vectors, and one more
   std::size_t front;                      // zeros before a gradient: the farthest position
-  std::size_t positions;                  // of the kernel
+  std::size_t positions;                  // the kernel's
 
   constexpr explicit DepthwisePlanes(const Window& w)
       : rows(w.out_height + (w.kernel_height - 1) * w.dilation_height / w.stride_height),
@@ -5315,8 +5315,9 @@ struct DepthwisePlanes {
 
 // One channel of one image, and the results that are made of it. y = bias, then one fused
 // multiply-add for each position of the kernel in ascending order. A pixel's gradient adds the
-// results in order, and of each its positions; a zero may have either sign. The weight's gradient is a sum over pixels
-// (rows/row_sums-inl.hpp), which is then added to dweight; an infinite pixel makes NaN of it.
+// results in order, and of each its positions; a zero may have either sign. The weight's gradient
+// is a sum over pixels (rows/row_sums-inl.hpp), which is then added to dweight; an infinite pixel
+// makes NaN of it.
 struct DepthwiseArgs {
   Window window{};  // `channels` is not read
   std::size_t outputs = 1;
@@ -5627,8 +5628,9 @@ struct ReduceKernels {
 // ---- soma/kernels/sequence/args.hpp
 // Steps of layers over sequences: the gates of a GRU (arXiv 1406.1078, with the reset gate behind
 // the product, as PyTorch and cuDNN have it) and of an LSTM (Neural Computation 9(8), 1997, with a
-// forget gate), a layer without gates, and rotary positions (arXiv 2104.09864). All of it is element by element in fp32,
-// so bits depend on the arguments alone.
+// forget gate), a layer without gates, rotary positions (arXiv 2104.09864), and connectionist
+// temporal classification. All but the last is element by element in fp32, so bits depend on the
+// arguments alone.
 
 namespace SOMA_NAMESPACE {
 
@@ -5729,8 +5731,8 @@ struct CtcArgs {
   const float* x = nullptr;              // T x C log probabilities
   const std::int64_t* labels = nullptr;  // each below C, none the blank
   double* loss = nullptr;                // infinite: more labels and blanks than rows
-  // nullptr, or T x C: minus the probability that a row has the class, given the labels; zeros where
-  // the loss is not finite.
+  // nullptr, or T x C: minus the probability that a row has the class, given the labels; zeros
+  // where the loss is not finite.
   float* gradient = nullptr;
   float* workspace = nullptr;  // ctc_workspace() floats
 };
@@ -9022,17 +9024,13 @@ class RateFunction {
            std::is_invocable_r_v<double, const Function&, std::uint64_t>)
       RateFunction(Function function)
       : kept_(new Holder<Function>(std::move(function))) {}
-  RateFunction(const RateFunction& other)
-      : kept_(other.kept_ == nullptr ? nullptr : other.kept_->copy()) {}
-  RateFunction(RateFunction&& other) noexcept : kept_(std::exchange(other.kept_, nullptr)) {}
-  RateFunction& operator=(RateFunction other) noexcept {
-    std::swap(kept_, other.kept_);
-    return *this;
-  }
-  ~RateFunction() { delete kept_; }
+  RateFunction(const RateFunction& other);
+  RateFunction(RateFunction&& other) noexcept;
+  RateFunction& operator=(RateFunction other) noexcept;
+  ~RateFunction();
 
   explicit operator bool() const { return kept_ != nullptr; }
-  double operator()(std::uint64_t step) const { return kept_->call(step); }
+  double operator()(std::uint64_t step) const;
 
  private:
   struct Kept {
@@ -9051,13 +9049,13 @@ class RateFunction {
 };
 
 // The learning rate rises linearly over the warm-up (step 0 has rate / warmup, step warmup - 1 has
-// rate; one_cycle rises otherwise), then follows `decay`. linear and cosine would reach their end in
-// step number `steps`, which is the step after the last, so that every step has an effect.
+// rate; one_cycle rises otherwise), then follows `decay`. linear and cosine would reach their end
+// in step number `steps`, which is the step after the last, so that every step has an effect.
 struct Schedule {
   std::optional<double> rate{};  // not set: the trainer takes the task's
   Decay decay = Decay::constant;
   std::uint64_t warmup = 0;
-  std::uint64_t steps = 0;     // of the whole training, for a decay that depends on them
+  std::uint64_t steps = 0;     // in the whole training, for a decay that depends on them
   double final_ratio = 0;      // linear, cosine, one_cycle, warm_restarts; the least with plateau
   std::uint64_t every = 1;     // steps; step, exponential, warm_restarts
   double factor = 0.1;         // step, exponential, plateau, milestones
@@ -9069,11 +9067,11 @@ struct Schedule {
   double start_ratio = 0.04;                // one_cycle
   std::uint64_t growth = 1;                 // warm_restarts
   RateFunction function{};                  // own
-  std::string name{};                       // of the function
+  std::string name{};                       // the function's
 
   // rate * function(t) with a function of the host's own, which is called again for any step and
-  // must give the same. Its name is part of a run's identity, because a function cannot be compared:
-  // give another function another name. Error operator.value: no name.
+  // must give the same. Its name is part of a run's identity, because a function cannot be
+  // compared: give another function another name. Error operator.value: no name.
   static Schedule of(RateFunction function, std::string name);
 
   // True if a run of another length has other learning rates from its first step on.
@@ -14188,6 +14186,7 @@ SOMA_INLINE void Linear::collect(Collector& collector) const {
 
 SOMA_INLINE void fields(FieldVisitor& visitor, EmbeddingOptions& options) {
   visitor.option("standard_deviation", options.standard_deviation, NumberRange::at_least(0));
+  visitor.option("padding", options.padding, NumberRange::at_least(0));
 }
 
 SOMA_INLINE Embedding::Embedding(const Scope& scope, std::size_t rows, std::size_t width,
@@ -15942,6 +15941,21 @@ SOMA_INLINE double cosine_share(double progress) {
 
 namespace SOMA_NAMESPACE::optim {
 
+SOMA_INLINE RateFunction::RateFunction(const RateFunction& other)
+    : kept_(other.kept_ == nullptr ? nullptr : other.kept_->copy()) {}
+
+SOMA_INLINE RateFunction::RateFunction(RateFunction&& other) noexcept
+    : kept_(std::exchange(other.kept_, nullptr)) {}
+
+SOMA_INLINE RateFunction& RateFunction::operator=(RateFunction other) noexcept {
+  std::swap(kept_, other.kept_);
+  return *this;
+}
+
+SOMA_INLINE RateFunction::~RateFunction() { delete kept_; }
+
+SOMA_INLINE double RateFunction::operator()(std::uint64_t step) const { return kept_->call(step); }
+
 SOMA_INLINE void Schedule::check() const {
   if (depends_on_steps() && steps <= warmup)
     fail(error_id::operator_value, "Schedule", "steps", std::to_string(steps),
@@ -16007,7 +16021,7 @@ SOMA_INLINE double Schedule::fallen(std::uint64_t since) const {
       while (since >= period) {
         since -= period;
         // A period that is longer than any training need not grow.
-        if (period <= std::numeric_limits<std::uint64_t>::max() / growth) period *= growth;
+        if (period <= (std::numeric_limits<std::uint64_t>::max)() / growth) period *= growth;
         if (growth == 1) since %= period;
       }
       const double share =
@@ -32948,7 +32962,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void step_forward(const CtcRuns& runs, cons
   }
 }
 
-// What follows the states of a row: `from` has the states behind it with their own rows.
+// The log sums of all that follows a row's states: `from` has the next row's, with that row.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void step_backward(const CtcRuns& runs, const CtcStates& from,
                                                         const CtcStates& to) {
   const Floats d;
@@ -34782,7 +34796,7 @@ inline Occurrences occurrences(Context& context, const Tensor& ids, std::int64_t
     list[i] = static_cast<std::int32_t>(i);
     values[i] = index_at(ids, i);
     if (values[i] == padding) {
-      values[i] = std::numeric_limits<std::int64_t>::max();
+      values[i] = (std::numeric_limits<std::int64_t>::max)();
       ++left_out;
     }
   }
@@ -35952,9 +35966,9 @@ inline void convolution_shape(const ShapeCall& call) {
 
 // The workspace of one image: the columns of a group and the memory of the matrix product.
 struct ConvolutionSizes {
-  // Of a group: the columns' pixels and length, its outputs, its part of an image.
+  // The columns' pixels and length, the outputs and the part of an image that a group has.
   std::size_t pixels, patch, outputs, image, groups;
-  std::size_t result() const { return outputs * pixels; }  // of a group
+  std::size_t result() const { return outputs * pixels; }  // a group's
   std::size_t workspace_bytes(const GemmKernels& gemm) const {
     const auto of = [&gemm](std::size_t m, std::size_t n, std::size_t k) {
       return gemm.workspace_bytes({.m = m, .n = n, .k = k});
@@ -35975,7 +35989,7 @@ struct ConvolutionSizes {
 // A convolution over plain fp32 tensors.
 struct Convolution {
   Context& context;
-  Window window;  // of a group
+  Window window;  // a group's
   ConvolutionSizes sizes;
   Tensor weight;
 
@@ -39650,8 +39664,8 @@ inline bool all_finite(Context& context, const Tensor& tensor) {
 
 }  // namespace SOMA_NAMESPACE
 // ---- soma/ops/optimizer/rms_step.hpp
-// The step of RMSprop, Adagrad and Adadelta (RmsArgs): an operator without outputs, which writes its inputs,
-// as in optimizer_steps.hpp.
+// The step of RMSprop, Adagrad and Adadelta (RmsArgs): an operator without outputs, which writes
+// its inputs, as in optimizer_steps.hpp.
 
 namespace SOMA_NAMESPACE {
 
@@ -40934,8 +40948,9 @@ inline void rnn_steps(const OperatorCall& call) {
 }
 inline void rnn_host(const OperatorCall& call) { with_plain_tensors(call, 0, &rnn_steps); }
 
-// Inputs: notes, weight, and the gradients of the first two outputs, or none. Outputs: dx [rows, H],
-// which is that of the hidden product too, and the gradient of the initial states [sequences, H].
+// Inputs: notes, weight, and the gradients of the first two outputs, or none. Outputs: dx
+// [rows, H], which is that of the hidden product too, and the gradient of the initial states
+// [sequences, H].
 inline void rnn_backward_shape(const ShapeCall& call) {
   const std::size_t rows = call.inputs[0].size(0), hidden = call.inputs[1].size(1);
   call.outputs[0] = {Shape{rows, hidden}, DType::fp32};
@@ -45942,7 +45957,7 @@ SOMA_INLINE void check_options(const nn::Task& task, const TrainerOptions& optio
 
 namespace SOMA_NAMESPACE::train {
 
-// What a decay reads beside the rate, the warm-up and the length.
+// The numbers that a decay reads beside the rate, the warm-up and the length.
 SOMA_INLINE void add_schedule(Record& record, const optim::Schedule& schedule) {
   using optim::Decay;
   const auto is = [&](std::initializer_list<Decay> some) {
