@@ -16696,7 +16696,7 @@ SOMA_INLINE double Schedule::fallen(std::uint64_t since) const {
       while (since >= period) {
         since -= period;
         // A period that is longer than any training need not grow.
-        if (period <= std::numeric_limits<std::uint64_t>::max() / growth) period *= growth;
+        if (period <= (std::numeric_limits<std::uint64_t>::max)() / growth) period *= growth;
         if (growth == 1) since %= period;
       }
       const double share =
@@ -35652,7 +35652,7 @@ inline Occurrences occurrences(Context& context, const Tensor& ids, std::int64_t
     list[i] = static_cast<std::int32_t>(i);
     values[i] = index_at(ids, i);
     if (values[i] == padding) {
-      values[i] = std::numeric_limits<std::int64_t>::max();
+      values[i] = (std::numeric_limits<std::int64_t>::max)();
       ++left_out;
     }
   }

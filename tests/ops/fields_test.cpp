@@ -116,6 +116,9 @@ TEST_CASE("settings list every member", "[unit]") {
   check_all_listed<TransposedSetting>("transposed convolution");
   check_all_listed<RecurrentSetting>("recurrent");
   check_all_listed<RotarySetting>("rotary");
+  check_all_listed<RnnSetting>("rnn");
+  check_all_listed<CtcSetting>("ctc");
+  check_all_listed<ConvolutionSetting>("convolution");
   check_all_listed<EmbeddingBagSetting>("embedding bag");
   check_all_listed<ListLossSetting>("list loss");
   check_all_listed<BagLossSetting>("bag loss");

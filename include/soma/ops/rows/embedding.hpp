@@ -97,7 +97,7 @@ inline Occurrences occurrences(Context& context, const Tensor& ids, std::int64_t
     list[i] = static_cast<std::int32_t>(i);
     values[i] = index_at(ids, i);
     if (values[i] == padding) {
-      values[i] = std::numeric_limits<std::int64_t>::max();
+      values[i] = (std::numeric_limits<std::int64_t>::max)();
       ++left_out;
     }
   }

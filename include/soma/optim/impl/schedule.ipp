@@ -125,7 +125,7 @@ SOMA_INLINE double Schedule::fallen(std::uint64_t since) const {
       while (since >= period) {
         since -= period;
         // A period that is longer than any training need not grow.
-        if (period <= std::numeric_limits<std::uint64_t>::max() / growth) period *= growth;
+        if (period <= (std::numeric_limits<std::uint64_t>::max)() / growth) period *= growth;
         if (growth == 1) since %= period;
       }
       const double share =
