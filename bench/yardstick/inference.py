@@ -40,6 +40,7 @@ def torch_model(folder, heads):
         def __init__(self, tensors, layers):
             super().__init__()
             self.layers = layers
+            self.width = tensors["classifier.weight"].shape[1]
             self.names = {name: name.replace(".", "_") for name in tensors}
             for name, tensor in tensors.items():
                 self.register_buffer(self.names[name], tensor)
@@ -51,7 +52,7 @@ def torch_model(folder, heads):
             return F.linear(x, self.of(name + ".weight"), self.of(name + ".bias"))
 
         def norm(self, x, name):
-            return F.layer_norm(x, x.shape[-1:], self.of(name + ".weight"), self.of(name + ".bias"), 1e-12)
+            return F.layer_norm(x, [self.width], self.of(name + ".weight"), self.of(name + ".bias"), 1e-12)
 
         def forward(self, ids, mask):
             part = "bert.embeddings."
@@ -59,12 +60,12 @@ def torch_model(folder, heads):
             x = F.embedding(ids, self.of(part + "word_embeddings.weight")) + positions
             x = self.norm(x + self.of(part + "token_type_embeddings.weight")[0], part + "LayerNorm")
             wide = (1.0 - mask[:, None, None, :].to(x.dtype)) * -1e9
-            split = lambda y: y.view(y.shape[0], y.shape[1], heads, -1).transpose(1, 2)
+            split = lambda y: y.unflatten(2, (heads, self.width // heads)).transpose(1, 2)
             for i in range(self.layers):
                 at = f"bert.encoder.layer.{i}."
                 q, k, v = (split(self.linear(x, at + "attention.self." + n)) for n in ("query", "key", "value"))
-                scores = torch.matmul(q, k.transpose(2, 3)) * (q.shape[-1] ** -0.5) + wide
-                mixed = torch.matmul(torch.softmax(scores, -1), v).transpose(1, 2).reshape(x.shape)
+                scores = torch.matmul(q, k.transpose(2, 3)) * ((self.width // heads) ** -0.5) + wide
+                mixed = torch.matmul(torch.softmax(scores, -1), v).transpose(1, 2).flatten(2)
                 x = self.norm(x + self.linear(mixed, at + "attention.output.dense"), at + "attention.output.LayerNorm")
                 inner = F.gelu(self.linear(x, at + "intermediate.dense"))
                 x = self.norm(x + self.linear(inner, at + "output.dense"), at + "output.LayerNorm")

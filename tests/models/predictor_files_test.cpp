@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory_resource>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -98,29 +99,30 @@ TEST_CASE("a predictor answers as the model, packed or not, in place or read, cu
   auto context = make_context({.threads = 2});
   const TemporaryFolder folder;
   const models::TextClassifier model = classifier(context);
-  model.save(folder.file("model"));
+  model.save(folder / "model");
   const std::vector<std::string> texts = texts_of(23), others = texts_of(24);
   const std::vector<std::string_view> all = views(texts);
-  const std::vector<std::string_view> pairs(views(others).begin() + 1, views(others).end());
+  const std::vector<std::string_view> other_views = views(others);
+  const std::vector<std::string_view> pairs(other_views.begin() + 1, other_views.end());
   const auto wanted = model.predict(all);
   const models::TextEncoder encoder =
-      models::TextEncoder::from_pretrained(context, folder.file("model"));
+      models::TextEncoder::from_pretrained(context, folder / "model");
   const auto vectors = bits(context, encoder.embed(all));
   for (const bool packed : {false, true})
     for (const bool in_place : {false, true})
       for (const std::size_t most_tokens : {32, 70, 4096}) {
         INFO(packed << in_place << ' ' << most_tokens);
         const Predictor predictor(
-            context, folder.file("model"),
+            context, folder / "model",
             {.packed = packed, .most_tokens = most_tokens, .in_place = in_place});
         check_same(predictor.predict(all), wanted);
         check_same(predictor.predict(all, pairs), model.predict(all, DType::fp32, pairs));
         CHECK(predictor.predict("").probabilities == std::vector<float>(2));
         CHECK(predictor.predict(texts[5]).probabilities == wanted[5].probabilities);
         CHECK(bits(context, predictor.embed(all)) == vectors);
-        CHECK(predictor.predict({}).empty());
+        CHECK(predictor.predict(std::span<const std::string_view>()).empty());
         CHECK((predictor.bytes().panels != 0) == packed);
-        const auto& words = predictor.classifier().model().bert.words.table;
+        const auto& words = predictor.classifier().model().bert.words.weight;
         CHECK(words.value().storage().writable() == !in_place);
         const models::PredictorStatistics counts = predictor.statistics();
         CHECK(counts.calls == 6);
@@ -133,46 +135,47 @@ TEST_CASE("a predictor reads an encoder's folder, and says what it cannot do", "
   auto context = make_context({.threads = 1});
   const TemporaryFolder folder;
   const models::TextClassifier model = classifier(context);
-  model.save(folder.file("model"));
+  model.save(folder / "model");
   const models::TextEncoder encoder(context, tokenizer(), model.model(),
                                     {.pooling = models::Pooling::max, .normalised = true});
-  encoder.save(folder.file("encoder"));
+  encoder.save(folder / "encoder");
   const std::vector<std::string> texts = texts_of(9);
-  const Predictor predictor(context, folder.file("encoder"), {.packed = true});
+  const Predictor predictor(context, folder / "encoder", {.packed = true});
   CHECK(bits(context, predictor.embed(views(texts))) == bits(context, encoder.embed(views(texts))));
   CHECK(predictor.embed({}).shape() == Shape{0, 64});
   CHECK(id_of([&] { predictor.predict("a lamp"); }) == "state.missing_name");
-  CHECK(id_of([&] { Predictor(context, folder.file("model"), {.lanes = 0}); }) ==
-        "models.predictor");
-  const Predictor narrow(context, folder.file("model"), {.most_tokens = 31});
-  const std::vector<std::string> longest{std::string("lamp"), texts_of(1).front()};
-  REQUIRE(model.tokenizer().encode(longest[1], {.max_length = 32}).ids.size() == 32);
+  CHECK(id_of([&] { Predictor(context, folder / "model", {.lanes = 0}); }) == "models.predictor");
+  const Predictor narrow(context, folder / "model", {.most_tokens = 31});
+  std::string long_text;
+  for (int i = 0; i < 40; ++i) long_text += "lamp ";
+  const std::vector<std::string> longest{"lamp", long_text};
+  REQUIRE(model.tokenizer().encode(long_text, {.max_length = 32}).ids.size() == 32);
   CHECK(id_of([&] { narrow.predict(views(longest)); }) == "models.predictor");
-  CHECK_THAT(message_of([&] { narrow.embed(views(longest)); }),
-             Catch::Matchers::ContainsSubstring("31") && Catch::Matchers::ContainsSubstring("32"));
+  const std::string message = message_of([&] { narrow.embed(views(longest)); });
+  CHECK((message.find("31") != message.npos && message.find("32") != message.npos));
 }
 
 TEST_CASE("a folder that is replaced while it is open keeps its answers", "[unit]") {
   auto context = make_context({.threads = 1});
   const TemporaryFolder folder;
   const std::vector<std::string> texts = texts_of(7);
-  classifier(context, 4).save(folder.file("model"));
-  const Predictor predictor(context, folder.file("model"));
+  classifier(context, 4).save(folder / "model");
+  const Predictor predictor(context, folder / "model");
   const auto before = predictor.predict(views(texts));
-  classifier(context, 5).save(folder.file("model"));
+  classifier(context, 5).save(folder / "model");
   check_same(predictor.predict(views(texts)), before);
-  const Predictor later(context, folder.file("model"));
-  CHECK(later.predict(texts[5]).probabilities != before[5].probabilities);
+  const Predictor later(context, folder / "model");
+  CHECK(later.predict("the lamp").probabilities != predictor.predict("the lamp").probabilities);
 }
 
 TEST_CASE("calls from many threads have the answers of one", "[unit]") {
   auto context = make_context({.threads = 2});
   const TemporaryFolder folder;
-  classifier(context).save(folder.file("model"));
+  classifier(context).save(folder / "model");
   const std::vector<std::string> texts = texts_of(16);
   const std::vector<std::string_view> all = views(texts);
   for (const std::size_t lanes : {1, 3}) {
-    const Predictor predictor(context, folder.file("model"),
+    const Predictor predictor(context, folder / "model",
                               {.packed = true, .most_tokens = 64, .lanes = lanes});
     const auto wanted = predictor.predict(all);
     const auto vectors = bits(context, predictor.embed(all));
@@ -204,11 +207,11 @@ TEST_CASE("calls from many threads have the answers of one", "[unit]") {
 
 TEST_CASE("after the first call of a size a predictor asks the host for no memory", "[unit]") {
   CountedMemory memory;
-  auto context = make_context({.threads = 2, .memory = &memory});
+  auto context = make_context({.memory = &memory, .threads = 2});
   const TemporaryFolder folder;
-  classifier(context).save(folder.file("model"));
+  classifier(context).save(folder / "model");
   const std::vector<std::string> texts = texts_of(16);
-  const Predictor predictor(context, folder.file("model"), {.packed = true});
+  const Predictor predictor(context, folder / "model", {.packed = true});
   predictor.warm(600);
   std::uint64_t before = memory.requests;
   for (int i = 0; i < 3; ++i) predictor.predict(views(texts));

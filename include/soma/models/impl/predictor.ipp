@@ -118,9 +118,12 @@ SOMA_INLINE const TextEncoder& Predictor::encoder() const {
 }
 
 SOMA_INLINE AnswerOptions Predictor::answer_options() const {
+  constexpr std::size_t usual_tokens = 4096;
+  const std::size_t longest = classifier_ ? classifier_->max_length() : encoder_->max_length();
   return {.activations = options_.activations,
           .packed = options_.packed ? &packed_ : nullptr,
-          .most_tokens = options_.most_tokens};
+          .most_tokens =
+              options_.most_tokens != 0 ? options_.most_tokens : (std::max)(usual_tokens, longest)};
 }
 
 SOMA_INLINE std::vector<Prediction> Predictor::predict(

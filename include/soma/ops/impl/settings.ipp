@@ -31,7 +31,7 @@ SOMA_INLINE void fields(FieldVisitor& visitor, LinearSetting& setting) {
   visitor.key("weight_scale", setting.weight_scale, any_number);
   visitor.key("output", setting.output);
   visitor.key("accumulation", setting.accumulation);
-  // Only where there is one, so that keys without it stay as they are.
+  // Listed where there is one, so that keys without it stay as they are.
   if (setting.packed != nullptr) visitor.pointer("packed", setting.packed);
 }
 
