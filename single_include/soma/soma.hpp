@@ -42923,7 +42923,7 @@ void check_parameters(const StateDict& saved, const Parameters& parameters);
 // Files by their numbers (descriptors), and what names in folders mean. Paths are UTF-8 on every
 // system, and contents are bytes. Functions that fail leave their reason in errno.
 //
-// What differs between systems:
+// Systems differ:
 //   Windows   a file that somebody has open can neither be deleted nor replaced; so what is mapped
 //             elsewhere is a copy in memory. Folders are not synchronised.
 //   WASI      no locks, and mappings are copies.
