@@ -30,7 +30,7 @@ struct PredictorOptions {
   // Weights of linear layers are packed at their first use (PackedWeights): answers come sooner,
   // and these weights are in memory twice.
   bool packed = false;
-  // The most tokens of a batch (AnswerOptions); at least the tokens of the longest text. 0: 4096, or
+  // The most tokens of a batch (AnswerOptions), at least those of the longest text. 0: 4096, or
   // max_length if that is more.
   std::size_t most_tokens = 0;
   // The number of calls that compute at once, each in memory of its own. The context's threads
