@@ -12,7 +12,7 @@
 #include <soma/models/text_classifier.hpp>
 #include <soma/models/text_encoder.hpp>
 #include <soma/ops/product/packed_weights.hpp>
-#include <soma/system/threads.hpp>
+#include <soma/runtime/mutex.hpp>
 
 #include <array>
 #include <cstddef>
@@ -30,8 +30,8 @@ struct PredictorOptions {
   // Weights of linear layers are packed at their first use (PackedWeights): answers come sooner,
   // and these weights are in memory twice.
   bool packed = false;
-  // The most tokens of a batch (AnswerOptions); at least the tokens of the longest text.
-  // 0: 4096, or max_length if that is more.
+  // The most tokens of a batch (AnswerOptions), at least those of the longest text. 0: 4096, or
+  // max_length if that is more.
   std::size_t most_tokens = 0;
   // The number of calls that compute at once, each in memory of its own. The context's threads
   // serve all of them in turn.
