@@ -12,7 +12,7 @@
 #include <soma/models/text_classifier.hpp>
 #include <soma/models/text_encoder.hpp>
 #include <soma/ops/product/packed_weights.hpp>
-#include <soma/runtime/mutex.hpp>
+#include <soma/system/threads.hpp>
 
 #include <array>
 #include <cstddef>

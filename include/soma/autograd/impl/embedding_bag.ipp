@@ -6,7 +6,7 @@
 #include <soma/autograd/tape.hpp>
 #include <soma/base/sizes.hpp>
 #include <soma/ops/sparse/table.hpp>
-#include <soma/system/process.hpp>
+#include <soma/system/machine.hpp>
 
 #include <cstddef>
 #include <cstdint>
