@@ -7728,7 +7728,11 @@ Var convolution_at(const ProductSite& site, Tape& tape, const Var& x, const Var&
 
 }  // namespace SOMA_NAMESPACE::nn
 
-namespace SOMA_NAMESPACE::nn {
+namespace SOMA_NAMESPACE {
+
+class Record;
+
+namespace nn {
 
 struct LinearOptions {
   bool bias = true;
@@ -7837,7 +7841,8 @@ class Conv2d {
   ProductSite site{};
 };
 
-}  // namespace SOMA_NAMESPACE::nn
+}  // namespace nn
+}  // namespace SOMA_NAMESPACE
 // ---- soma/nn/sequence_rows.hpp
 // SequenceRows: a batch of sequences as rows, from a ragged batch or from [B, T, C].
 

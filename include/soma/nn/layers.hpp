@@ -9,8 +9,13 @@
 
 #include <cstddef>
 #include <optional>
+#include <string_view>
 
-namespace SOMA_NAMESPACE::nn {
+namespace SOMA_NAMESPACE {
+
+class Record;
+
+namespace nn {
 
 struct LinearOptions {
   bool bias = true;
@@ -119,7 +124,8 @@ class Conv2d {
   ProductSite site{};
 };
 
-}  // namespace SOMA_NAMESPACE::nn
+}  // namespace nn
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/nn/impl/layers.ipp>
