@@ -82,7 +82,8 @@ void set(const Field& field, double value) {
     else
       std::memcpy(field.value, &value, sizeof value);
   } else {
-    const auto whole = static_cast<std::uint64_t>(value);  // little endian
+    const auto whole = value < 0 ? static_cast<std::uint64_t>(static_cast<std::int64_t>(value))
+                                 : static_cast<std::uint64_t>(value);  // little endian
     std::memcpy(field.value, &whole, field.bytes);
   }
 }
@@ -112,7 +113,7 @@ Tried values_of(const Field& field) {
   }
   if (std::isfinite(range.least)) {
     const double next = beyond(field, range.least, infinity);
-    if (floating || range.least > 0)
+    if (floating || range.least != 0)
       tried.refused.push_back(range.open_least ? range.least
                                                : beyond(field, range.least, -infinity));
     tried.accepted.push_back(range.open_least ? next : range.least);
@@ -235,7 +236,9 @@ TEST_CASE("the tables of layers and runs", "[unit]") {
             "; attention_dropout: " + dropout + "; epsilon: " + epsilon +
             "; standard_deviation: " + from_0 + "; rotary_base: " + from_0);
   CHECK(ranges(nn::Conv2dOptions{}) ==
-        "setting.stride_height: " + one + "; setting.stride_width: " + one);
+        "setting.stride_height: " + one + "; setting.stride_width: " + one +
+            "; setting.dilation_height: " + one + "; setting.dilation_width: " + one +
+            "; setting.groups: " + one);
   CHECK(ranges(nn::SamplerOptions{}) == "set: " + one + "; refresh_every: " + one +
                                             "; index.tables: " + one + "; index.codes: 0 to 5");
   CHECK(ranges(nn::ClassSearchOptions{}) ==
