@@ -85,7 +85,7 @@ SOMA_INLINE bool is_checkpoint(const std::string& folder) {
   const auto has = [&](std::string_view name) {
     return system::is_regular((folder + "/").append(name));
   };
-  return has(checksums_name) || std::ranges::any_of(record_files, has);
+  return has(checksums_name) || std::any_of(record_files.begin(), record_files.end(), has);
 }
 
 SOMA_INLINE std::string checkpoint_problem(std::string_view operation, const std::string& folder) {

@@ -1,6 +1,7 @@
 #pragma once
 // The functions of checkpoint_folder.hpp.
 
+#include <soma/base/contains.hpp>
 #include <soma/io/checkpoint_folder.hpp>
 
 #include <soma/io/atomic_folder.hpp>
@@ -64,8 +65,7 @@ SOMA_INLINE void CheckpointFolder::save(std::uint64_t step, const Checkpoint& ch
   if (!before.empty() && before.back() > step)
     fail(error_id::checkpoint_step, name, "step", std::to_string(step),
          "at least " + std::to_string(before.back()) + ", the newest in " + soma::quoted(path_));
-  if (const std::vector<std::string> others = foreign();
-      std::ranges::find(others, folder_of(step)) != others.end())
+  if (const std::vector<std::string> others = foreign(); contains(others, folder_of(step)))
     fail(error_id::checkpoint_step, name, "step",
          std::to_string(step) + ", whose folder has other files", "a folder for checkpoints alone");
   if (folder == nullptr) folder = std::make_unique<AtomicFolder>(name, folder_of(step));

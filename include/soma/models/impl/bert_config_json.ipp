@@ -113,7 +113,8 @@ SOMA_INLINE BertKind BertConfigReader::check_kind() const {
 SOMA_INLINE data::LabelKind BertConfigReader::label_kind(std::size_t label_count) const {
   const Json* problem = text("problem_type");
   if (problem == nullptr) return label_count == 1 ? data::LabelKind::number : data::LabelKind::one;
-  const auto found = std::ranges::find(problem_types, problem->get_ref<const std::string&>());
+  const auto found = std::find(std::begin(problem_types), std::end(problem_types),
+                               problem->get_ref<const std::string&>());
   if (found == problem_types.end())
     bad_value("problem_type", soma::quoted(problem->get_ref<const std::string&>()),
               "\"single_label_classification\", \"multi_label_classification\" or "
@@ -132,18 +133,19 @@ SOMA_INLINE bool BertConfigReader::other_task() const {
   const Json* names = find("architectures");
   if (names == nullptr) return false;
   const auto is_text = [](const Json& name) { return name.is_string(); };
-  if (!names->is_array() || !std::ranges::all_of(*names, is_text))
+  if (!names->is_array() || !std::all_of(names->begin(), names->end(), is_text))
     bad_type("architectures", *names, "a list of texts");
   const auto is_classifier = [](const Json& name) {
     return name.get_ref<const std::string&>().ends_with("ForSequenceClassification");
   };
-  return !names->empty() && std::ranges::none_of(*names, is_classifier);
+  return !names->empty() && std::none_of(names->begin(), names->end(), is_classifier);
 }
 
 SOMA_INLINE Pooling BertConfigReader::pooling() const {
   const Json* name = text("soma_pooling");
   if (name == nullptr) return Pooling::first;
-  const auto found = std::ranges::find(pooling_names, name->get_ref<const std::string&>());
+  const auto found = std::find(std::begin(pooling_names), std::end(pooling_names),
+                               name->get_ref<const std::string&>());
   if (found == std::end(pooling_names))
     bad_value("soma_pooling", soma::quoted(name->get_ref<const std::string&>()),
               "\"first\", \"mean\" or \"max\"");
@@ -337,7 +339,7 @@ SOMA_INLINE std::string to_json(const BertConfigFile& file) {
     lines.emplace_back("soma_pooling",
                        soma::quoted(pooling_names[static_cast<std::size_t>(config.pooling)]));
   if (file.input != InputForm{}) lines.emplace_back(input_form_key, to_json(to_record(file.input)));
-  std::ranges::sort(lines);
+  std::sort(lines.begin(), lines.end());
   std::string text;
   for (const auto& [key, value] : lines)
     text.append(text.empty() ? "{\n  " : ",\n  ").append(soma::quoted(key)).append(": ") += value;

@@ -61,7 +61,8 @@ SOMA_INLINE ShardNames shard_names(std::string_view operation, const std::string
 
 SOMA_INLINE bool has_tensor(const SafetensorsFile& file, std::string_view name) {
   const auto is_it = [&](const SkippedTensor& skipped) { return skipped.name == name; };
-  return file.tensors.contains(name) || std::ranges::any_of(file.skipped, is_it);
+  return file.tensors.contains(name) ||
+         std::any_of(file.skipped.begin(), file.skipped.end(), is_it);
 }
 
 SOMA_INLINE void check_weights_file(std::string_view operation, const std::string& folder) {

@@ -32,7 +32,7 @@ SOMA_INLINE std::string to_string(const Prediction& prediction) {
   if (prediction.kind == data::LabelKind::one)
     return prediction.label + "\t" + fixed(prediction.probability, 4);
   std::vector<float> sorted = prediction.probabilities;
-  std::ranges::sort(sorted, std::greater<>());
+  std::sort(sorted.begin(), sorted.end(), std::greater<>());
   std::string text;
   for (std::size_t i = 0; i < prediction.labels.size(); ++i)
     text.append(i == 0 ? "" : "\t").append(prediction.labels[i]).append("\t") +=

@@ -1,6 +1,7 @@
 #pragma once
 // The functions of predictor.hpp.
 
+#include <soma/base/contains.hpp>
 #include <soma/models/predictor.hpp>
 
 #include <soma/base/error.hpp>
@@ -186,7 +187,7 @@ SOMA_INLINE PredictorBytes Predictor::bytes() const {
   const Parameters parameters = classifier_ ? classifier_->parameters() : nn::parameters(encoder());
   for (const Parameter& parameter : parameters) {
     const Tensor& value = parameter.var.value();
-    if (std::ranges::find(seen, value.storage().id()) != seen.end() && !parameter.whole()) continue;
+    if (contains(seen, value.storage().id()) && !parameter.whole()) continue;
     seen.push_back(value.storage().id());
     result.weights += value.bytes();
     if (value.storage().writable()) in_heap += value.bytes();
@@ -205,7 +206,7 @@ SOMA_INLINE PredictorStatistics Predictor::statistics() const {
   if (known == 0) return result;
   std::vector<std::int64_t> sorted(times_.begin(),
                                    times_.begin() + static_cast<std::ptrdiff_t>(known));
-  std::ranges::sort(sorted);
+  std::sort(sorted.begin(), sorted.end());
   // The smallest time that a share of the calls does not exceed.
   const auto share = [&](std::size_t percent) {
     return static_cast<double>(sorted[(known * percent + 99) / 100 - 1]) * 1e-9;

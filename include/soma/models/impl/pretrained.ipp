@@ -1,6 +1,7 @@
 #pragma once
 // The functions of pretrained.hpp.
 
+#include <soma/base/contains.hpp>
 #include <soma/models/pretrained.hpp>
 
 #include <soma/autograd/parameter.hpp>
@@ -78,7 +79,8 @@ SOMA_INLINE std::string names_instead(const std::string& name, const StateDict& 
                soma::quoted(other.substr(0, other.size() - wanted.size())) + ", as " +
                soma::quoted(other) + " has";
   const auto of_encoder = [&](const auto& entry) { return !of_classifier(entry.first); };
-  if (others.empty() || std::ranges::any_of(given, of_encoder)) return given.near_names(name);
+  if (others.empty() || std::any_of(given.begin(), given.end(), of_encoder))
+    return given.near_names(name);
   std::string text = "a name of a BERT or DistilBERT; the file has";
   constexpr std::size_t most = 3;
   for (std::size_t i = 0; i < others.size() && i < most; ++i)
@@ -216,7 +218,7 @@ SOMA_INLINE void check_weights(std::string_view operation, const Parameters& par
                                std::span<const StateDict::Entry> weights) {
   std::vector<std::string_view> names;
   for (const Parameter& parameter : parameters) names.push_back(parameter.name);
-  std::ranges::sort(names);
+  std::sort(names.begin(), names.end());
   for (std::size_t i = 0; i < (std::max)(names.size(), weights.size()); ++i) {
     const std::string_view given = i < weights.size() ? weights[i].first : std::string_view();
     const std::string_view wanted = i < names.size() ? names[i] : std::string_view();
@@ -232,10 +234,10 @@ SOMA_INLINE void check_replaced(std::string_view operation, std::string_view pat
   for (const std::filesystem::directory_entry& entry : folder.replaced()) {
     const std::string name = system::name_of(entry);
     std::error_code problem;
-    const bool is_model =
-        !entry.is_directory(problem) &&
-        (std::ranges::find(saved_names, name) != saved_names.end() ||
-         std::ranges::any_of(files, [&](const auto& file) { return file.first == name; }));
+    const bool is_model = !entry.is_directory(problem) &&
+                          (contains(saved_names, name) ||
+                           std::any_of(files.begin(), files.end(),
+                                       [&](const auto& file) { return file.first == name; }));
     if (!is_model)
       fail(error_id::file_write, operation, "folder",
            soma::quoted(path) + ", which holds " + soma::quoted(name),

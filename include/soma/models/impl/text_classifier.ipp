@@ -251,8 +251,8 @@ SOMA_INLINE void TextClassifier::check_finite(const Tensor& logits) const {
 
 SOMA_INLINE Prediction TextClassifier::prediction(float first_logit,
                                                   std::span<const float> probabilities) const {
-  const auto best =
-      static_cast<std::size_t>(std::ranges::max_element(probabilities) - probabilities.begin());
+  const auto best = static_cast<std::size_t>(
+      std::max_element(probabilities.begin(), probabilities.end()) - probabilities.begin());
   Prediction result{labels_[best], double{probabilities[best]}, {}};
   result.kind = kind_;
   if (kind_ == data::LabelKind::number) {
@@ -265,8 +265,9 @@ SOMA_INLINE Prediction TextClassifier::prediction(float first_logit,
   std::vector<std::size_t> likely;
   for (std::size_t i = 0; i < probabilities.size(); ++i)
     if (probabilities[i] > 0.5f) likely.push_back(i);
-  std::ranges::stable_sort(likely, std::greater<>(),
-                           [&](std::size_t i) { return probabilities[i]; });
+  std::stable_sort(likely.begin(), likely.end(), [&](std::size_t a, std::size_t b) {
+    return probabilities[a] > probabilities[b];
+  });
   for (const std::size_t i : likely) result.labels.push_back(labels_[i]);
   return result;
 }
@@ -292,7 +293,7 @@ SOMA_INLINE std::vector<std::size_t> TextClassifier::indices_of_labels(
 
 SOMA_INLINE void TextClassifier::order_classes(const std::vector<std::size_t>& indices,
                                                nn::InitialStore* later) {
-  if (std::ranges::is_sorted(indices)) return;  // as they are
+  if (std::is_sorted(indices.begin(), indices.end())) return;  // as they are
   for (const Parameter& parameter : parameters_) {
     if (!parameter.var.is(model_.classifier.weight) && !parameter.var.is(model_.classifier.bias))
       continue;

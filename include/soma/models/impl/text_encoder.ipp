@@ -280,8 +280,8 @@ SOMA_INLINE void TextEncoder::save(std::string_view folder) const {
     const bool own = entry.is_directory(problem)
                          ? name == detail::pooling_folder || name == detail::normal_folder
                          : name == "model.safetensors" ||
-                               std::ranges::any_of(
-                                   files, [&](const auto& known) { return known.first == name; });
+                               std::any_of(files.begin(), files.end(),
+                                           [&](const auto& known) { return known.first == name; });
     if (!own)
       fail(error_id::file_write, operation, "folder",
            soma::quoted(folder) + ", which holds " + soma::quoted(name),

@@ -1,6 +1,7 @@
 #pragma once
 // The functions of added_tokens.hpp.
 
+#include <soma/base/contains.hpp>
 #include <soma/text/added_tokens.hpp>
 
 #include <soma/text/tokenizer_settings.hpp>
@@ -61,8 +62,7 @@ SOMA_INLINE std::vector<AddedToken> read_added_tokens_map(std::string_view conte
   for (const auto& [token, id] : root.items()) {
     AddedToken added{.content = token, .id = 0};
     settings.read(root, token.c_str(), added.id);
-    if (!detail::has_role(options, token) &&
-        std::ranges::find(options.more_special, token) == options.more_special.end())
+    if (!detail::has_role(options, token) && !contains(options.more_special, token))
       settings.refuse("whose added token " + soma::quoted(token) + " is not special");
     tokens.push_back(std::move(added));
   }
@@ -101,17 +101,16 @@ SOMA_INLINE Vocabulary with_added(const SettingsReader& settings, const Vocabula
     if (known != Vocabulary::absent) continue;
     if (token.id >= pieces.size()) pieces.resize(token.id + 1);
     pieces[token.id] = token.content;
-    if (std::ranges::find(added, token.id) == added.end()) added.push_back(token.id);
+    if (!contains(added, token.id)) added.push_back(token.id);
   }
   if (added.size() == before) return vocabulary;
-  std::ranges::sort(added);
+  std::sort(added.begin(), added.end());
   return Vocabulary::from_list(pieces, added, settings.name());
 }
 
 SOMA_INLINE void add_special(TokenizerOptions& options, const std::vector<AddedToken>& tokens) {
   for (const AddedToken& token : tokens)
-    if (!has_role(options, token.content) &&
-        std::ranges::find(options.more_special, token.content) == options.more_special.end())
+    if (!has_role(options, token.content) && !contains(options.more_special, token.content))
       options.more_special.push_back(token.content);
 }
 

@@ -215,7 +215,8 @@ SOMA_INLINE void ByteSource::begin_file() {
 }
 
 SOMA_INLINE bool ByteSource::has_mark(std::string_view bytes) {
-  return std::ranges::any_of(marks, [&](auto mark) { return bytes.starts_with(mark); });
+  return std::any_of(std::begin(marks), std::end(marks),
+                     [&](auto mark) { return bytes.starts_with(mark); });
 }
 
 SOMA_INLINE bool ByteSource::is_part_of_mark(std::string_view bytes) {

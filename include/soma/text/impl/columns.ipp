@@ -1,6 +1,7 @@
 #pragma once
 // The functions of columns.hpp.
 
+#include <soma/base/contains.hpp>
 #include <soma/text/columns.hpp>
 
 #include <soma/base/number_text.hpp>
@@ -52,7 +53,7 @@ SOMA_INLINE std::vector<std::string> text_columns_of(const RowOptions& options) 
 
 SOMA_INLINE bool gives_names(const RowOptions& options) {
   const std::vector<std::string> texts = text_columns_of(options);
-  return std::ranges::any_of(texts, is_name) || is_name(options.label_column) ||
+  return std::any_of(texts.begin(), texts.end(), is_name) || is_name(options.label_column) ||
          is_name(options.pair_column) || !options.label_columns.empty();
 }
 
@@ -113,9 +114,7 @@ SOMA_INLINE std::optional<std::size_t> ColumnFinder::given(std::string_view opti
 SOMA_INLINE std::optional<std::size_t> ColumnFinder::only_other(const Columns& columns) {
   std::optional<std::size_t> found;
   for (std::size_t i = 0; i < columns.count; ++i) {
-    if (std::ranges::find(columns.texts, i) != columns.texts.end() || columns.pair == i ||
-        std::ranges::find(columns.flags, i) != columns.flags.end())
-      continue;
+    if (contains(columns.texts, i) || columns.pair == i || contains(columns.flags, i)) continue;
     if (found) return std::nullopt;
     found = i;
   }
@@ -130,10 +129,9 @@ SOMA_INLINE void ColumnFinder::check_apart(const Columns& columns) const {
     fail(error_id::text_column, operation_, names, "the same, " + std::to_string(column + 1),
          "two columns");
   };
-  if (std::ranges::find(all, columns.label) != all.end())
-    refuse_same("text_column and label_column", columns.label);
-  std::ranges::sort(all);
-  if (const auto twice = std::ranges::adjacent_find(all); twice != all.end())
+  if (contains(all, columns.label)) refuse_same("text_column and label_column", columns.label);
+  std::sort(all.begin(), all.end());
+  if (const auto twice = std::adjacent_find(all.begin(), all.end()); twice != all.end())
     refuse_same("two of text_columns, pair_column and label_columns", *twice);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // The functions of data_files.hpp.
 
+#include <soma/base/contains.hpp>
 #include <soma/text/data_files.hpp>
 
 #include <soma/base/error.hpp>
@@ -23,7 +24,8 @@ SOMA_INLINE bool is_data_name(std::string_view name) {
   constexpr std::array<std::string_view, 6> endings = {".tsv",    ".csv", ".jsonl",
                                                        ".ndjson", ".txt", ".ft"};
   if (name.ends_with(".gz")) name.remove_suffix(3);
-  return std::ranges::any_of(endings, [&](auto ending) { return name.ends_with(ending); });
+  return std::any_of(endings.begin(), endings.end(),
+                     [&](auto ending) { return name.ends_with(ending); });
 }
 
 SOMA_INLINE std::vector<std::string> names_in(std::string_view operation,
@@ -54,7 +56,7 @@ SOMA_INLINE std::vector<std::string> files_of_part(std::string_view operation,
     const std::string path = folder + "/" + name;
     const bool is_folder = system::is_folder(path);
     const std::string_view stem = std::string_view(name).substr(0, name.find('.'));
-    if (std::ranges::find(parts, is_folder ? std::string_view(name) : stem) == parts.end() ||
+    if (!contains(parts, is_folder ? std::string_view(name) : stem) ||
         (!is_folder && !is_data_name(name)))
       continue;
     if (!first.empty())

@@ -27,9 +27,8 @@ namespace SOMA_NAMESPACE::text {
 namespace detail {
 
 SOMA_INLINE void sort_classes(std::vector<std::int32_t>& classes) {
-  std::ranges::sort(classes);
-  const auto again = std::ranges::unique(classes);
-  classes.erase(again.begin(), again.end());
+  std::sort(classes.begin(), classes.end());
+  classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
 }
 
 }  // namespace detail

@@ -175,7 +175,8 @@ void RowReader::take_known(const Has& has) {
   const bool texts = !detail::text_columns_of(options_).empty();
   const bool pair = !options_.pair_column.empty() || known.pair.empty();
   const bool label = !options_.label_column.empty();
-  if (known.texts.empty() || (!texts && !std::ranges::all_of(known.texts, has)) ||
+  if (known.texts.empty() ||
+      (!texts && !std::all_of(known.texts.begin(), known.texts.end(), has)) ||
       (!pair && !has(known.pair)) || (!label && !has(known.label)))
     return;
   if (!texts) options_.text_columns = known.texts;
@@ -228,8 +229,8 @@ SOMA_INLINE void RowReader::read_header() {
   const KnownColumns& known = options_.known_columns;
   if (known.named && options_.header != Header::absent)
     take_known([&](const std::string& column) {
-      return std::ranges::any_of(first.fields,
-                                 [&](const std::string& cell) { return trimmed(cell) == column; });
+      return std::any_of(first.fields.begin(), first.fields.end(),
+                         [&](const std::string& cell) { return trimmed(cell) == column; });
     });
   HeaderFinder finder(options_, first.fields);
   LabelColumnFinder labels(options_);

@@ -15,7 +15,8 @@ namespace SOMA_NAMESPACE::text::detail {
 
 SOMA_INLINE const TokenizerClass* find_tokenizer_class(std::string_view name) {
   if (name.ends_with("Fast")) name.remove_suffix(4);
-  const auto* found = std::ranges::find(tokenizer_classes, name, &TokenizerClass::name);
+  const auto* found = std::find_if(std::begin(tokenizer_classes), std::end(tokenizer_classes),
+                                   [&](const TokenizerClass& known) { return known.name == name; });
   return found == std::end(tokenizer_classes) ? nullptr : found;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // The functions of tokenizer_json.hpp.
 
+#include <soma/base/contains.hpp>
 #include <soma/text/tokenizer_json.hpp>
 
 #include <soma/system/files.hpp>
@@ -83,7 +84,8 @@ SOMA_INLINE void TokenizerJsonReader::find_special(const Vocabulary& vocabulary,
   // Texts are searched for added tokens only.
   options_.special_in_text = !added.empty();
   const auto listed = [&](const std::string& token) {
-    return std::ranges::find(added, token, &AddedToken::content) != added.end();
+    return std::any_of(added.begin(), added.end(),
+                       [&](const AddedToken& known) { return known.content == token; });
   };
   for (const std::string* token :
        {&options_.unknown, &options_.start, &options_.separator, &options_.padding, &options_.mask})
@@ -180,10 +182,13 @@ SOMA_INLINE void number_special(const Vocabulary& vocabulary,
   std::size_t next = vocabulary.size();
   for (const AddedToken& token : added) next = (std::max)(next, token.id + 1);
   std::vector<std::string> kept;
+  const auto is_added = [&](const std::string& content) {
+    return std::any_of(added.begin(), added.end(),
+                       [&](const AddedToken& token) { return token.content == content; });
+  };
   for (const std::string& token : options.more_special) {
-    const bool known = vocabulary.contains(token) ||
-                       std::ranges::find(added, token, &AddedToken::content) != added.end();
-    if (!known && std::ranges::find(unused, token) != unused.end()) continue;
+    const bool known = vocabulary.contains(token) || is_added(token);
+    if (!known && contains(unused, token)) continue;
     if (!known) added.push_back({token, next++});
     kept.push_back(token);
   }

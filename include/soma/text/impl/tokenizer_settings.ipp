@@ -1,6 +1,7 @@
 #pragma once
 // The functions of tokenizer_settings.hpp.
 
+#include <soma/base/contains.hpp>
 #include <soma/text/tokenizer_settings.hpp>
 
 #include <soma/base/error.hpp>
@@ -183,8 +184,7 @@ SOMA_INLINE void read_special_tokens(const SettingsReader& settings, const Json&
   settings.read_token(root, "pad_token", options.padding);
   settings.read_token(root, "mask_token", options.mask);
   const auto add = [&](const std::string& token) {
-    if (!token.empty() && !has_role(options, token) &&
-        std::ranges::find(options.more_special, token) == options.more_special.end())
+    if (!token.empty() && !has_role(options, token) && !contains(options.more_special, token))
       options.more_special.push_back(token);
   };
   for (const char* key : {"bos_token", "eos_token"}) {

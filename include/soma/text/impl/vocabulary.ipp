@@ -1,6 +1,7 @@
 #pragma once
 // The functions of vocabulary.hpp.
 
+#include <soma/base/contains.hpp>
 #include <soma/text/vocabulary.hpp>
 
 #include <soma/base/error.hpp>
@@ -83,9 +84,7 @@ SOMA_INLINE bool Vocabulary::is_piece(std::int32_t id) const {
   return !text.empty() && find_joined("", text, PieceHash().add(text)) == id;
 }
 
-SOMA_INLINE bool Vocabulary::is_added(std::int32_t id) const {
-  return std::ranges::find(added_, id) != added_.end();
-}
+SOMA_INLINE bool Vocabulary::is_added(std::int32_t id) const { return soma::contains(added_, id); }
 
 SOMA_INLINE bool Vocabulary::contains(std::string_view piece) const {
   return find(piece) != absent;

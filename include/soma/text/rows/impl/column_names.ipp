@@ -1,6 +1,7 @@
 #pragma once
 // The functions of column_names.hpp.
 
+#include <soma/base/contains.hpp>
 #include <soma/text/rows/column_names.hpp>
 
 #include <algorithm>
@@ -36,9 +37,7 @@ SOMA_INLINE std::string lower_name(std::string_view cell) {
   return name;
 }
 
-SOMA_INLINE bool is_one_of(std::string_view name, Names names) {
-  return std::ranges::find(names, name) != names.end();
-}
+SOMA_INLINE bool is_one_of(std::string_view name, Names names) { return contains(names, name); }
 
 SOMA_INLINE std::vector<std::string> parts_of_name(std::string_view cell) {
   cell = trimmed(cell);
@@ -59,8 +58,9 @@ SOMA_INLINE std::vector<std::string> parts_of_name(std::string_view cell) {
 SOMA_INLINE bool is_usual_name(std::string_view cell, Names names, Names more, Names parts) {
   const std::string name = lower_name(cell);
   if (is_one_of(name, names) || is_one_of(name, more)) return true;
-  return std::ranges::any_of(parts_of_name(cell),
-                             [&](const std::string& part) { return is_one_of(part, parts); });
+  const auto given = parts_of_name(cell);
+  return std::any_of(given.begin(), given.end(),
+                     [&](const std::string& part) { return is_one_of(part, parts); });
 }
 
 SOMA_INLINE bool is_text_name(std::string_view cell) {

@@ -1,6 +1,7 @@
 #pragma once
 // The functions of header.hpp.
 
+#include <soma/base/contains.hpp>
 #include <soma/text/rows/header.hpp>
 
 #include <soma/text/columns.hpp>
@@ -24,8 +25,8 @@ SOMA_INLINE HeaderFinder::HeaderFinder(const RowOptions& options, detail::Fields
 }
 
 SOMA_INLINE bool HeaderFinder::needs_rows() const {
-  return !decided_ && std::ranges::any_of(
-                          candidates_, [](const Candidate& candidate) { return candidate.once; });
+  return !decided_ && std::any_of(candidates_.begin(), candidates_.end(),
+                                  [](const Candidate& candidate) { return candidate.once; });
 }
 
 SOMA_INLINE void HeaderFinder::add(detail::Fields row) {
@@ -63,10 +64,11 @@ SOMA_INLINE bool HeaderFinder::Candidate::is_as_header() const {
   if (names == 2) return true;
   if (others.size() > most_labels) return false;
   const bool number = real_number(cell).has_value();
-  const bool all_numbers = std::ranges::all_of(
-      others, [](const auto& other) { return real_number(other.first).has_value(); });
+  const bool all_numbers = std::all_of(others.begin(), others.end(), [](const auto& other) {
+    return real_number(other.first).has_value();
+  });
   if (number && all_numbers) return false;
-  return std::ranges::all_of(others, [&](const auto& other) {
+  return std::all_of(others.begin(), others.end(), [&](const auto& other) {
     return other.second >= 2 || (!number && real_number(other.first));
   });
 }
@@ -92,7 +94,7 @@ SOMA_INLINE void HeaderFinder::find_candidates(const RowOptions& options) {
     add_number(options.label_column, labels);
   } else {
     for (std::size_t i = 0; i < count; ++i)
-      if (std::ranges::find(texts, i) == texts.end()) labels.push_back(i);
+      if (!contains(texts, i)) labels.push_back(i);
     if (texts.empty() && count != 2) {
       // Without a header the columns could not be told apart.
       const auto text = detail::find_name(first_, detail::text_names, detail::more_text_names);
@@ -105,10 +107,11 @@ SOMA_INLINE void HeaderFinder::find_candidates(const RowOptions& options) {
     if (label >= count) continue;
     if (is_known(options, first_[label])) continue;
     const bool own_text = texts.empty() && count == 2;
-    const bool named_text = own_text ? detail::is_text_name(first_[1 - label])
-                                     : std::ranges::any_of(texts, [&](std::size_t text) {
-                                         return text < count && detail::is_text_name(first_[text]);
-                                       });
+    const bool named_text = own_text
+                                ? detail::is_text_name(first_[1 - label])
+                                : std::any_of(texts.begin(), texts.end(), [&](std::size_t text) {
+                                    return text < count && detail::is_text_name(first_[text]);
+                                  });
     const int names = (named_text ? 1 : 0) + (detail::is_label_name(first_[label]) ? 1 : 0);
     // In a table of two columns without a header, the second column has the labels.
     const bool by_default = labels.size() == 1 || label == 1;
@@ -129,7 +132,7 @@ SOMA_INLINE void HeaderFinder::add_number(std::string_view column,
 }
 
 SOMA_INLINE bool HeaderFinder::is_known(const RowOptions& options, std::string_view cell) {
-  return std::ranges::find(options.known_labels, trimmed_label(cell)) != options.known_labels.end();
+  return contains(options.known_labels, trimmed_label(cell));
 }
 
 }  // namespace SOMA_NAMESPACE::text

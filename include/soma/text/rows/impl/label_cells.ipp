@@ -1,6 +1,7 @@
 #pragma once
 // The functions of label_cells.hpp.
 
+#include <soma/base/contains.hpp>
 #include <soma/text/rows/label_cells.hpp>
 
 #include <soma/text/columns.hpp>
@@ -32,7 +33,7 @@ namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE void add_label(std::string_view label, Row& row) {
   label = trimmed_label(label);
-  if (std::ranges::find(row.labels, label) == row.labels.end()) row.labels.emplace_back(label);
+  if (!contains(row.labels, label)) row.labels.emplace_back(label);
 }
 
 SOMA_INLINE std::optional<RowProblem> take_labels(std::string_view cell, const RowOptions& options,

@@ -1,6 +1,7 @@
 #pragma once
 // The functions of read_table.hpp.
 
+#include <soma/base/contains.hpp>
 #include <soma/text/tables/read_table.hpp>
 
 #include <soma/base/number_text.hpp>
@@ -95,7 +96,7 @@ SOMA_INLINE void TableReader::read_header(const Record& record) {
 }
 
 SOMA_INLINE bool TableReader::is_missing(std::string_view cell) const {
-  return std::ranges::find(options_.missing, cell) != options_.missing.end();
+  return contains(options_.missing, cell);
 }
 
 SOMA_INLINE void TableReader::look(const Record& record) {

@@ -1,6 +1,7 @@
 #pragma once
 // The functions of table_encoder.hpp.
 
+#include <soma/base/contains.hpp>
 #include <soma/text/tables/table_encoder.hpp>
 
 #include <soma/base/json_limits.hpp>
@@ -33,8 +34,7 @@ SOMA_INLINE TableEncoder TableEncoder::fit(const Table& table, std::string_view 
   encoder.codes_ = options.codes;
   for (const std::string& name : options.left_out) table.column(name);  // or it fails
   for (const TableColumn& column : table.columns)
-    if (column.name != target &&
-        std::ranges::find(options.left_out, column.name) == options.left_out.end())
+    if (column.name != target && !contains(options.left_out, column.name))
       encoder.features_.push_back(fitted(column, rows));
   encoder.target_ = fitted(table.column(target), rows);
   encoder.check_target("TableEncoder::fit", table, rows);
@@ -270,7 +270,7 @@ SOMA_INLINE std::vector<std::int32_t> TableEncoder::indices_of(const Column& col
                                                                const TableColumn& source) {
   std::vector<std::int32_t> indices;
   for (const std::string& name : source.categories) {
-    const auto found = std::ranges::find(column.categories, name);
+    const auto found = std::find(column.categories.begin(), column.categories.end(), name);
     indices.push_back(found == column.categories.end()
                           ? -1
                           : static_cast<std::int32_t>(found - column.categories.begin()));

@@ -49,9 +49,9 @@ SOMA_INLINE void append_confusion(std::string& page, const ReportPage& report) {
   for (std::size_t at = 0; at < report.confusion.size(); ++at)
     add({at / count, at % count, report.confusion[at]});
   for (const metrics::Confusion& cell : report.confusions) add(cell);
-  std::ranges::stable_sort(wrong, [](const metrics::Confusion& a, const metrics::Confusion& b) {
-    return a.cases > b.cases;
-  });
+  std::stable_sort(
+      wrong.begin(), wrong.end(),
+      [](const metrics::Confusion& a, const metrics::Confusion& b) { return a.cases > b.cases; });
   if (wrong.size() > most_confusions) wrong.resize(most_confusions);
   page.append("<p>Of ").append(std::to_string(count));
   page.append(" classes, those that are confused most.</p>\n<table id=\"confusion\">\n");
@@ -69,8 +69,9 @@ SOMA_INLINE void append_confusion(std::string& page, const ReportPage& report) {
 SOMA_INLINE void append_wrong(std::string& page, const ReportPage& report) {
   std::vector<const WrongText*> order;
   for (const WrongText& wrong : report.wrong) order.push_back(&wrong);
-  std::ranges::stable_sort(
-      order, [](const WrongText* a, const WrongText* b) { return a->confidence > b->confidence; });
+  std::stable_sort(order.begin(), order.end(), [](const WrongText* a, const WrongText* b) {
+    return a->confidence > b->confidence;
+  });
   if (order.size() > most_wrong_texts) order.resize(most_wrong_texts);
   page.append("<h2>Validation texts that were most confidently wrong</h2>\n");
   page.append("<table id=\"wrong\">\n<tr><th>").append(markup_text(report.confidence_title));
