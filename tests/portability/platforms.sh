@@ -4,6 +4,8 @@
 # Targets: windows (g++-mingw-w64-x86-64-posix; wine to run), windows-header (the same compiler reads all headers), musl, macos-x86_64, macos-aarch64, wasm (node to run), windows-clang:
 # all but the first with the compiler of PyPI's package ziglang, which has the headers of these systems (set ZIG to
 # "python -m ziglang" of an environment that has it); libc++ (clang++ with -stdlib=libc++); i386 (g++ -m32).
+# The part "classifier" (text, models, checkpoints) needs the sources of utf8proc and zlib: set LIBRARIES to a folder with
+# checkouts of both projects, utf8proc/ and zlib/. The part is skipped without.
 # "same bits": the output has the hashes of this machine's own build.
 # Exit code: 0 all that could be tried holds, 1 something does not, 77 nothing could be tried.
 set -euo pipefail
@@ -20,9 +22,10 @@ here=$root/tests/portability
 for header in hwy gsl nlohmann xxhash.h utf8proc.h; do
   if [ -e "/usr/include/$header" ]; then ln -sfn "/usr/include/$header" "$work/foreign/$header"; fi
 done
-common=(-std=c++20 -O2 -DSOMA_QUIET -DXXH_INLINE_ALL -I "$root/include" -I "$root/tests" -isystem "$work/foreign")
+common=(-std=c++20 -O2 -DSOMA_QUIET -DXXH_INLINE_ALL -DUTF8PROC_STATIC -I "$root/include" -I "$root/tests" -isystem "$work/foreign")
 fused=(-march=x86-64-v3)
 failed=0 tried=0
+libraries=${LIBRARIES:-}
 
 row() { printf '%-16s %-8s %s\n' "$1" "$2" "$3"; }
 source_of() {
@@ -38,7 +41,9 @@ bits_of() { grep -aoE '^(mlp|convnet|[^ ].*) +.*[0-9a-f]{16}' "$1" | sed -E 's/ 
 reference() {
   local part=$1
   if [ ! -e "$work/$part.expected" ]; then
-    g++ "${common[@]}" "${fused[@]}" "$(source_of "$part")" -o "$work/$part.own" -pthread
+    local linked=()
+    if [ "$part" = classifier ]; then linked=(-lutf8proc -lz); fi
+    g++ "${common[@]}" "${fused[@]}" "$(source_of "$part")" -o "$work/$part.own" -pthread "${linked[@]}"
     (cd "$work" && "./$part.own" own_files) >"$work/$part.expected" 2>&1
   fi
 }
@@ -76,6 +81,31 @@ part() {
   fi
 }
 
+# classifier TARGET RUN C_COMPILER -- COMMAND...: the part that needs libraries, which the C compiler makes.
+classifier() {
+  local target=$1 run=$2 compile=() objects=() source
+  shift 2
+  while [ "$1" != -- ]; do
+    compile+=("$1")
+    shift
+  done
+  shift
+  if [ ! -e "$libraries/utf8proc/utf8proc.c" ] || [ ! -e "$libraries/zlib/zlib.h" ]; then
+    row "$target" classifier "skipped: needs LIBRARIES with utf8proc/ and zlib/"
+    return
+  fi
+  mkdir -p "$work/$target.libraries"
+  for source in "$libraries"/utf8proc/utf8proc.c "$libraries"/zlib/*.c; do
+    objects+=("$work/$target.libraries/$(basename "$source" .c).o")
+    "${compile[@]}" -O2 -DUTF8PROC_STATIC -DHAVE_UNISTD_H -c "$source" -o "${objects[-1]}" >"$work/$target.libraries/log" 2>&1 || {
+      row "$target" classifier "a library does not compile: $work/$target.libraries/log"
+      failed=1
+      return
+    }
+  done
+  part "$target" classifier "$run" "$@" -I "$libraries/zlib" "${objects[@]}"
+}
+
 # windows_header TARGET FLAG: the real <windows.h> behind soma, and before it with the flag.
 windows_header() {
   tried=$((tried + 1))
@@ -104,6 +134,7 @@ for target in "${targets[@]}"; do
       emulator=$(command -v wine64 || command -v wine || true)
       export WINEDEBUG=-all WINEPREFIX=$work/wine
       for name in digits bits files; do part "$target" "$name" "$emulator" "$compiler" "${flags[@]}"; done
+      classifier "$target" "$emulator" x86_64-w64-mingw32-gcc-posix -- "$compiler" "${flags[@]}"
       for first in "" -DSOMA_TEST_WINDOWS_FIRST; do windows_header "$target" "$first"; done
       ;;
     windows-header)
@@ -121,7 +152,12 @@ for target in "${targets[@]}"; do
       # shellcheck disable=SC2206
       clang=($zig c++)
       case $target in
-        musl) for name in digits bits files; do part "$target" "$name" env "${clang[@]}" -target x86_64-linux-musl -mcpu=x86_64_v3 -static; done ;;
+        musl)
+          clang+=(-target x86_64-linux-musl -mcpu=x86_64_v3 -static)
+          for name in digits bits files; do part "$target" "$name" env "${clang[@]}"; done
+          # shellcheck disable=SC2086
+          classifier "$target" env $zig cc -target x86_64-linux-musl -- "${clang[@]}"
+          ;;
         macos-x86_64) part "$target" digits "" "${clang[@]}" -target x86_64-macos -mcpu=x86_64_v3 ;;
         macos-aarch64) part "$target" digits "" "${clang[@]}" -target aarch64-macos ;;
         windows-clang) part "$target" digits "" "${clang[@]}" -target x86_64-windows-gnu -mcpu=x86_64_v3 ;;
@@ -139,6 +175,7 @@ for target in "${targets[@]}"; do
         continue
       fi
       for name in digits bits files; do part "$target" "$name" env clang++ -stdlib=libc++ "${fused[@]}" -pthread; done
+      classifier "$target" env clang -- clang++ -stdlib=libc++ "${fused[@]}" -pthread
       ;;
     i386)
       if ! echo '#include <vector>' | g++ -m32 -x c++ -fsyntax-only - 2>/dev/null; then

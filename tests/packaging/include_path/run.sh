@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# No build system, no library: an include path is enough, at any optimisation level. Then the library's units, without CMake.
+# No build system, no library: an include path is enough, at any optimisation level. "full": the library's units, without CMake.
 # shellcheck source=tests/packaging/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 "$CXX" -dM -E -x c++ /dev/null >macros
@@ -27,8 +27,9 @@ done
 # With checks that some projects have besides.
 run "$CXX" -std=c++20 -D_GLIBCXX_DEBUG -fsanitize=undefined -I "$include" -fsyntax-only "$consumer/main.cpp"
 
-# The compiled half without CMake: its units are linked to the program. (Macros and warnings as CMake has them, so that the
-# objects are shared.)
+# With the argument "full": the compiled half without CMake, its units linked to the program. (Macros and warnings as CMake
+# has them, so that the objects are shared.)
+if [ "${1:-}" != full ]; then exit 0; fi
 program dispatched "$consumer/main.cpp" "${kernel_units[@]}" -- -std=gnu++20 "$quick_flags" -fPIC -Wall -Wextra -Wconversion -Wshadow \
   -DHWY_SHARED_DEFINE -DHWY_WANT_AVX3_DL -DSOMA_DISPATCH=1 "-DSOMA_TARGETS=(HWY_EMU128|HWY_SCALAR)" -I "$include" -lhwy
 run ./dispatched
