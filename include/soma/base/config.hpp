@@ -58,6 +58,17 @@
 #define HWY_IS_DEBUG_BUILD 0
 #endif
 
+// 1 where the compiler reads GNU's inline assembly and has the builtins of g++, as clang has them.
+// Elsewhere (MSVC, which nobody has tried) code takes an intrinsic or does without. A program may
+// say 0 itself.
+#if !defined(SOMA_GNU_ASSEMBLY)
+#if defined(__GNUC__) || defined(__clang__)
+#define SOMA_GNU_ASSEMBLY 1
+#else
+#define SOMA_GNU_ASSEMBLY 0
+#endif
+#endif
+
 // 1 when this unit may throw. fail() (base/error.hpp) aborts otherwise.
 #if defined(__cpp_exceptions) || defined(_CPPUNWIND)
 #define SOMA_HAS_EXCEPTIONS 1

@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-#if !defined(__x86_64__) && !defined(__aarch64__)
+#if !SOMA_GNU_ASSEMBLY || (!defined(__x86_64__) && !defined(__aarch64__))
 #include <cfenv>
 #endif
 
@@ -18,10 +18,10 @@ namespace SOMA_NAMESPACE {
 
 class FloatEnvironment {
  public:
-#if defined(__x86_64__)
+#if SOMA_GNU_ASSEMBLY && defined(__x86_64__)
   FloatEnvironment() : saved_(__builtin_ia32_stmxcsr()) { __builtin_ia32_ldmxcsr(0x1F80); }
   ~FloatEnvironment() { __builtin_ia32_ldmxcsr(saved_); }
-#elif defined(__aarch64__)
+#elif SOMA_GNU_ASSEMBLY && defined(__aarch64__)
   FloatEnvironment() {
     __asm__ volatile("mrs %0, fpcr" : "=r"(saved_));
     __asm__ volatile("msr fpcr, %0" : : "r"(std::uint64_t{0}) : "memory");
@@ -38,9 +38,9 @@ class FloatEnvironment {
   FloatEnvironment& operator=(const FloatEnvironment&) = delete;
 
  private:
-#if defined(__x86_64__)
+#if SOMA_GNU_ASSEMBLY && defined(__x86_64__)
   unsigned saved_;
-#elif defined(__aarch64__)
+#elif SOMA_GNU_ASSEMBLY && defined(__aarch64__)
   std::uint64_t saved_;
 #else
   std::fenv_t saved_;

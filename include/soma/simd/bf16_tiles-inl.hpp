@@ -34,9 +34,10 @@ namespace HWY_NAMESPACE {
 inline constexpr std::size_t tile_lines = 16, tile_floats = 16, tile_steps = 2 * tile_floats;
 
 // True if the target may be compiled with these instructions: every target with the dot product
-// may, because a CPU with tiles has the dot product too. Callers ask the CPU and the operating
+// may, because a CPU with tiles has the dot product too. The instructions are written as GNU
+// assembly. Callers ask the CPU and the operating
 // system before they run the code.
-#define SOMA_HAS_BF16_TILES SOMA_HAS_BF16_DOT
+#define SOMA_HAS_BF16_TILES (SOMA_HAS_BF16_DOT && SOMA_GNU_ASSEMBLY)
 
 }  // namespace HWY_NAMESPACE
 }  // namespace SOMA_NAMESPACE

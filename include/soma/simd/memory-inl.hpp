@@ -54,6 +54,15 @@ HWY_INLINE void fetch_ahead(const void* used) {
   hwy::Prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(used) + 2048));
 }
 
+// Prefetches a line into the second-level cache, for later.
+HWY_INLINE void fetch_to_second_level(const void* line) {
+#if SOMA_GNU_ASSEMBLY
+  __builtin_prefetch(line, 0, 2);
+#else
+  hwy::Prefetch(static_cast<const char*>(line));
+#endif
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace SOMA_NAMESPACE
 HWY_AFTER_NAMESPACE();

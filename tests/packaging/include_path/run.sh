@@ -30,6 +30,9 @@ run "$CXX" -std=c++20 -D_GLIBCXX_DEBUG -fsanitize=undefined -I "$include" -fsynt
 # With the argument "full": the compiled half without CMake, its units linked to the program. (Macros and warnings as CMake
 # has them, so that the objects are shared.)
 if [ "${1:-}" != full ]; then exit 0; fi
+# Without GNU's assembly and builtins, as on a compiler that has none.
+program no_assembly "$consumer/main.cpp" -- -O1 -march=native -DSOMA_GNU_ASSEMBLY=0 "${strict[@]}" -I "$include"
+run ./no_assembly
 program dispatched "$consumer/main.cpp" "${kernel_units[@]}" -- -std=gnu++20 "$quick_flags" -fPIC -Wall -Wextra -Wconversion -Wshadow \
   -DHWY_SHARED_DEFINE -DHWY_WANT_AVX3_DL -DSOMA_DISPATCH=1 "-DSOMA_TARGETS=(HWY_EMU128|HWY_SCALAR)" -I "$include" -lhwy
 run ./dispatched

@@ -13,6 +13,7 @@
 #include <soma/base/config.hpp>
 #include <soma/kernels/operand.hpp>
 #include <soma/kernels/rows/run_io-inl.hpp>
+#include <soma/simd/memory-inl.hpp>
 
 #include <hwy/highway.h>
 
@@ -50,7 +51,7 @@ struct Fetched {
   // Prefetches one of `parts` parts.
   void fetch(std::size_t parts = 1) {
     for (end += bytes / parts; at < end; at += 64)
-      __builtin_prefetch(reinterpret_cast<const void*>(at), 0, 2);  // to the second-level cache
+      fetch_to_second_level(reinterpret_cast<const void*>(at));
   }
 };
 

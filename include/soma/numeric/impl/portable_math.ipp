@@ -16,10 +16,10 @@
 namespace SOMA_NAMESPACE {
 
 SOMA_INLINE double rounded(double value) {
-#if defined(__GNUC__) && defined(__x86_64__)
+#if SOMA_GNU_ASSEMBLY && defined(__x86_64__)
   __asm__("" : "+x"(value));
   return value;
-#elif defined(__GNUC__) && defined(__aarch64__)
+#elif SOMA_GNU_ASSEMBLY && defined(__aarch64__)
   __asm__("" : "+w"(value));
   return value;
 #else

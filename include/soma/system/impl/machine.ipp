@@ -25,7 +25,7 @@ extern "C" __declspec(dllimport) int __stdcall GetPhysicallyInstalledSystemMemor
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #endif
-#if defined(__x86_64__) || defined(__i386__)
+#if SOMA_GNU_ASSEMBLY && (defined(__x86_64__) || defined(__i386__))
 #include <cpuid.h>
 #elif defined(_MSC_VER)
 #include <intrin.h>
@@ -73,7 +73,7 @@ SOMA_INLINE int processors() {
 
 SOMA_INLINE bool cpuid([[maybe_unused]] unsigned leaf, [[maybe_unused]] unsigned subleaf,
                        [[maybe_unused]] std::array<unsigned, 4>& registers) {
-#if defined(__x86_64__) || defined(__i386__)
+#if SOMA_GNU_ASSEMBLY && (defined(__x86_64__) || defined(__i386__))
   return __get_cpuid_count(leaf, subleaf, &registers[0], &registers[1], &registers[2],
                            &registers[3]) != 0;
 #elif defined(_MSC_VER) && (defined(_M_X64) || defined(_M_IX86))
@@ -106,12 +106,12 @@ SOMA_INLINE void prefer_large_pages([[maybe_unused]] void* block,
 }
 
 SOMA_INLINE void spin_hint() {
-#if defined(_MSC_VER) && !defined(__clang__) && (defined(_M_X64) || defined(_M_IX86))
-  _mm_pause();
-#elif defined(__x86_64__) || defined(__i386__)
+#if SOMA_GNU_ASSEMBLY && (defined(__x86_64__) || defined(__i386__))
   __builtin_ia32_pause();
-#elif defined(__aarch64__)
+#elif SOMA_GNU_ASSEMBLY && defined(__aarch64__)
   __asm__ volatile("yield");
+#elif defined(_MSC_VER) && (defined(_M_X64) || defined(_M_IX86))
+  _mm_pause();
 #endif
 }
 

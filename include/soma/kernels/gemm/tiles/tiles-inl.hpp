@@ -22,6 +22,7 @@
 #include <soma/kernels/gemm/tiles/sums-inl.hpp>
 #include <soma/kernels/gemm/workspace-inl.hpp>
 #include <soma/simd/bf16_tiles-inl.hpp>
+#include <soma/simd/memory-inl.hpp>
 
 #include <hwy/highway.h>
 
@@ -261,7 +262,7 @@ class TileKernel {
     HWY_INLINE void operator()(std::size_t turn) const {
       constexpr std::size_t floats = fetched_floats / SplitStep<2, 2>::turns;
       for (std::size_t i = 0; i < floats; i += line_floats)
-        __builtin_prefetch(ahead + turn * floats + i, 0, 2);
+        fetch_to_second_level(ahead + turn * floats + i);
       sums.advance();
     }
   };
