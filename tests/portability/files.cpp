@@ -102,7 +102,10 @@ void folders(const std::string& folder) {
 }
 
 void killed_writer(const std::string& folder, const std::string& program) {
-  const std::string command = "\"" + program + "\" \"" + folder + "\" die";
+  std::string command = "\"" + program + "\" \"" + folder + "\" die";
+#if SOMA_WINDOWS
+  command = "\"" + command + "\"";  // that system's shell takes the first and the last mark away
+#endif
   check(std::system(command.c_str()) != 0, "the writer dies");
   check(partial_entries(folder + "/run") == 1, "a killed writer leaves what it had begun");
   const CheckpointFolder held(folder + "/run");
