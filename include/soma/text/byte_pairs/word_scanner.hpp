@@ -7,7 +7,7 @@
 //           spaces up to a line end | spaces
 //   llama3  as qwen2, with up to three numbers
 //
-// Of several spaces before a word the last goes to the next word, at the end of a text all stay
+// The last of several spaces before a word goes to the next word, at the end of a text all stay
 // together. Letters and numbers are Unicode's general categories L and N; spaces its white space.
 
 #include <soma/base/config.hpp>

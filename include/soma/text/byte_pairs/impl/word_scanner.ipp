@@ -3,6 +3,7 @@
 
 #include <soma/text/byte_pairs/word_scanner.hpp>
 
+#include <soma/text/byte_pairs/normal_text.hpp>
 #include <soma/text/byte_pairs/unicode_classes.hpp>
 #include <soma/text/utf8.hpp>
 
@@ -165,8 +166,6 @@ class WordScanner {
   bool digits_apart_;
 };
 
-inline constexpr std::string_view space_mark = "\xE2\x96\x81";  // U+2581
-
 }  // namespace SOMA_NAMESPACE::text::detail
 
 namespace SOMA_NAMESPACE::text {
@@ -183,7 +182,7 @@ SOMA_INLINE std::size_t word_end(WordPattern pattern, std::string_view text, std
     case WordPattern::llama3:
       return scanner.qwen2(at, 3);
     case WordPattern::marks:
-      return (std::min)(text.find(detail::space_mark, at + 1), text.size());
+      return (std::min)(text.find(space_mark, at + 1), text.size());
     case WordPattern::whole:
       break;
   }

@@ -1,7 +1,7 @@
 #pragma once
-// The functions of composed_text.hpp. The algorithm is that of The Unicode Standard, 3.11.
+// The functions of normal_text.hpp. Characters are composed as in The Unicode Standard, 3.11.
 
-#include <soma/text/byte_pairs/composed_text.hpp>
+#include <soma/text/byte_pairs/normal_text.hpp>
 
 #include <soma/text/byte_pairs/unicode_classes.hpp>
 #include <soma/text/unicode.hpp>
@@ -125,55 +125,79 @@ SOMA_INLINE void append_composed(std::string_view cluster, std::string& target) 
 
 namespace SOMA_NAMESPACE::text {
 
-SOMA_INLINE ComposedText::ComposedText(std::string_view text) : source_(text) {
-  std::size_t copied = 0, anew = 0;
+SOMA_INLINE NormalText::NormalText(std::string_view text, const Normalization& rules)
+    : source_(text) {
+  const bool begins_with_space = text.starts_with(' ') || text.starts_with(space_mark);
+  if (rules.prepend && !text.empty() && !(rules.prepend_once && begins_with_space))
+    change({0, 0}, space_mark);
   std::string made;
+  std::size_t anew = 0;  // the last character that begins anew
   for (std::size_t at = 0; at < text.size();) {
     const auto lead = static_cast<unsigned char>(text[at]);
-    if (lead < 0xCC) {  // below U+0300
-      anew = at;
-      at += lead < 0x80 ? 1 : 2;
+    if (lead < 0x80) {
+      const bool is_mark = lead == ' ' && rules.marks;
+      if (is_mark) change({at, at + 1}, space_mark);
+      anew = is_mark ? at + 1 : at;
+      ++at;
       continue;
     }
     const CodePoint point = decode_utf8(text, at);
-    if (detail::compositions().begins_anew(point.value)) {
+    if (!point.valid) {
+      change({at, at + point.bytes}, "\xEF\xBF\xBD");
+      ++replaced_;
+      at += point.bytes;
+      anew = at;
+    } else if (!rules.compose || point.value < 0x300 ||
+               detail::compositions().begins_anew(point.value)) {
       anew = at;
       at += point.bytes;
-      continue;
+    } else {
+      at = compose(anew, at, made);
+      anew = at;
     }
-    for (at += point.bytes; at < text.size();) {
-      const CodePoint next = decode_utf8(text, at);
-      if (detail::compositions().begins_anew(next.value)) break;
-      at += next.bytes;
-    }
-    made.clear();
-    const std::string_view cluster = text.substr(anew, at - anew);
-    detail::append_composed(cluster, made);
-    if (made != cluster) {
-      composed_.append(text, copied, anew - copied);
-      changes_.push_back({{composed_.size(), composed_.size() + made.size()}, {anew, at}});
-      composed_ += made;
-      copied = at;
-    }
-    anew = at;
   }
-  if (!changes_.empty()) composed_.append(text, copied);
+  if (!changes_.empty()) normal_.append(text, copied_);
 }
 
-SOMA_INLINE Span ComposedText::source_of(Span bytes) const {
-  // The last change that begins before the place.
-  const auto at = [&](std::size_t place, bool is_end) {
-    auto after = std::partition_point(changes_.begin(), changes_.end(), [&](const Change& change) {
-      return is_end ? change.composed.begin < place : change.composed.begin <= place;
-    });
+SOMA_INLINE std::string_view NormalText::view() const {
+  return changes_.empty() ? source_ : normal_;
+}
+
+SOMA_INLINE void NormalText::change(Span source, std::string_view made) {
+  normal_.append(source_, copied_, source.begin - copied_);
+  changes_.push_back({{normal_.size(), normal_.size() + made.size()}, source});
+  normal_ += made;
+  copied_ = source.end;
+}
+
+SOMA_INLINE std::size_t NormalText::compose(std::size_t begin, std::size_t at, std::string& made) {
+  while (at < source_.size()) {
+    const CodePoint next = decode_utf8(source_, at);
+    if (!next.valid || detail::compositions().begins_anew(next.value)) break;
+    at += next.bytes;
+  }
+  made.clear();
+  const std::string_view cluster = source_.substr(begin, at - begin);
+  detail::append_composed(cluster, made);
+  if (made != cluster) change({begin, at}, made);
+  return at;
+}
+
+SOMA_INLINE Span NormalText::source_of(Span bytes) const {
+  // A place that no change covers lies as far behind the last change as in the text.
+  const auto source_at = [&](std::size_t place, bool is_end) {
+    const auto after =
+        std::partition_point(changes_.begin(), changes_.end(), [&](const Change& change) {
+          return is_end ? change.normal.begin < place : change.normal.begin <= place;
+        });
     if (after == changes_.begin()) return place;
-    const Change& change = *--after;
-    const bool inside = is_end ? place <= change.composed.end : place < change.composed.end;
+    const Change& change = *std::prev(after);
+    const bool inside = is_end ? place <= change.normal.end : place < change.normal.end;
     if (inside) return is_end ? change.source.end : change.source.begin;
-    return place - change.composed.end + change.source.end;
+    return place - change.normal.end + change.source.end;
   };
-  const std::size_t begin = at(bytes.begin, false);
-  return {begin, bytes.end == bytes.begin ? begin : at(bytes.end, true)};
+  const std::size_t begin = source_at(bytes.begin, false);
+  return {begin, bytes.end == bytes.begin ? begin : source_at(bytes.end, true)};
 }
 
 }  // namespace SOMA_NAMESPACE::text
