@@ -9,9 +9,11 @@ if(TARGET soma::text)
   # Needs PyPI.
   add_executable(tokenize_lines text/tokenize_lines.cpp)
   target_link_libraries(tokenize_lines PRIVATE soma::text soma_warnings)
+  add_executable(tokenize_bytes text/byte_pairs/tokenize_bytes.cpp)
+  target_link_libraries(tokenize_bytes PRIVATE soma::text soma_warnings)
   add_test(NAME text/compare_tokenizers CONFIGURATIONS slow
     COMMAND bash "${CMAKE_CURRENT_SOURCE_DIR}/text/compare_tokenizers.sh"
-      $<TARGET_FILE:tokenize_lines> $<TARGET_FILE:write_reviews> "${CMAKE_CURRENT_BINARY_DIR}/tokenizers")
+      $<TARGET_FILE:tokenize_lines> $<TARGET_FILE:tokenize_bytes> $<TARGET_FILE:write_reviews> "${CMAKE_CURRENT_BINARY_DIR}/tokenizers")
   set_tests_properties(text/compare_tokenizers PROPERTIES LABELS slow SKIP_RETURN_CODE 77 TIMEOUT 3600)
 endif()
 

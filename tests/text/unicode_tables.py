@@ -65,16 +65,18 @@ def ranges(points):
 def combining_classes():
     """The classes of marks, by the order in which the package's NFD puts them behind another mark."""
     nfd = normalizers.NFD().normalize_str
-    one_of = {}
-    for point in EVERY:
-        if (number := unicodedata.combining(chr(point))) and number not in one_of and nfd(chr(point)) == chr(point):
-            one_of[number] = chr(point)
 
     def moves(point, mark):
         """True if the code point goes before the mark."""
         return nfd("a" + mark + chr(point)) == "a" + chr(point) + mark != "a" + mark + chr(point)
 
-    highest = one_of[max(one_of)]
+    highest = "\u0345"
+    one_of = {unicodedata.combining(highest): highest}
+    for point in EVERY:
+        # The package does not know the newest marks.
+        if (number := unicodedata.combining(chr(point))) and number not in one_of and nfd(chr(point)) == chr(point) and \
+                moves(point, highest):
+            one_of[number] = chr(point)
     classes = {ord(highest): max(one_of)}
     for point in EVERY:
         if len(nfd(chr(point))) == 1 and moves(point, highest):

@@ -22,10 +22,12 @@ enum class ModelFile : std::uint8_t {
   bert_config,        // config.json of model_type bert
   distilbert_config,  // config.json of model_type distilbert
   tokenizer_config,
-  tokenizer,        // tokenizer.json
-  tokenizer_model,  // its "model"
-  added_token,      // an entry of added_tokens or added_tokens_decoder, or a token as an object
-  special_tokens,   // special_tokens_map.json
+  tokenizer,              // tokenizer.json
+  tokenizer_model,        // its "model"
+  byte_tokenizer_config,  // tokenizer_config.json of a byte-level tokenizer
+  byte_tokenizer_model,   // "model" of its tokenizer.json
+  added_token,     // an entry of added_tokens or added_tokens_decoder, or a token as an object
+  special_tokens,  // special_tokens_map.json
 };
 
 enum class KeyUse : std::uint8_t {
@@ -268,6 +270,60 @@ inline constexpr auto tokenizer_model_keys = std::to_array<ModelKey>({
     {"unk_id", refused},
 });
 
+inline constexpr auto byte_tokenizer_config_keys = std::to_array<ModelKey>({
+    {"bos_token", honoured},
+    {"eos_token", honoured},
+    {"add_bos_token", honoured},
+    {"add_eos_token", honoured},
+    {"added_tokens_decoder", honoured},
+    {"model_max_length", honoured},
+    {"auto_map", refused},  // the tokenizer is code of its own
+    {"add_prefix_space", refused, "false"},
+    {"split_special_tokens", refused, "false"},
+    {"sp_model_kwargs", refused},
+    // Names, templates of conversations, and settings of the way back to text.
+    {"additional_special_tokens", harmless},  // they are among the added tokens
+    {"backend", harmless},
+    {"chat_template", harmless},
+    {"clean_up_tokenization_spaces", harmless},
+    {"errors", harmless},
+    {"extra_special_tokens", harmless},
+    {"from_slow", harmless},
+    {"is_local", harmless},
+    {"legacy", harmless},
+    {"local_files_only", harmless},
+    {"mask_token", harmless},
+    {"max_length", harmless},
+    {"model_input_names", harmless},
+    {"name_or_path", harmless},
+    {"pad_token", harmless},  // soma pads nothing
+    {"padding_side", harmless},
+    {"special_tokens_map_file", harmless},
+    {"tokenizer_class", harmless},  // tokenizer.json says it all
+    {"tokenizer_file", harmless},
+    {"transformers_version", harmless},
+    {"truncation_side", harmless},
+    {"unk_token", harmless},
+    {"use_default_system_prompt", harmless},
+    {"use_fast", harmless},
+    {"vocab_file", harmless},
+    {"vocab_size", harmless},
+});
+
+inline constexpr auto byte_tokenizer_model_keys = std::to_array<ModelKey>({
+    {"type", honoured},
+    {"vocab", honoured},
+    {"merges", honoured},
+    {"byte_fallback", honoured},
+    {"ignore_merges", honoured},
+    {"dropout", refused, "0.0"},
+    {"continuing_subword_prefix", refused},
+    {"end_of_word_suffix", refused},
+    // No text is unknown: each byte has a piece.
+    {"unk_token", harmless},
+    {"fuse_unk", harmless},
+});
+
 inline constexpr auto added_token_keys = std::to_array<ModelKey>({
     {"content", honoured},
     {"id", honoured},
@@ -312,6 +368,10 @@ constexpr void for_each_model_key(ModelFile file, const Visit& visit) {
       return all(detail::tokenizer_keys);
     case ModelFile::tokenizer_model:
       return all(detail::tokenizer_model_keys);
+    case ModelFile::byte_tokenizer_config:
+      return all(detail::byte_tokenizer_config_keys);
+    case ModelFile::byte_tokenizer_model:
+      return all(detail::byte_tokenizer_model_keys);
     case ModelFile::added_token:
       return all(detail::added_token_keys);
     case ModelFile::special_tokens:

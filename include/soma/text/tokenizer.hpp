@@ -10,6 +10,7 @@
 
 #include <soma/runtime/parallel.hpp>
 #include <soma/runtime/stop_flag.hpp>
+#include <soma/text/encoder.hpp>
 #include <soma/text/special_tokens.hpp>
 #include <soma/text/tokenizer_options.hpp>
 #include <soma/text/vocabulary.hpp>
@@ -45,7 +46,7 @@ struct TokenizedTexts {
 };
 
 // Immutable: any number of threads may use it.
-class Tokenizer {
+class Tokenizer final : public Encoder {
  public:
   // Error text.special_token: the vocabulary lacks a special token, or the token is empty.
   explicit Tokenizer(Vocabulary vocabulary, TokenizerOptions options = {});
@@ -57,7 +58,8 @@ class Tokenizer {
   std::int32_t separator_id() const { return separator_; }
   std::int32_t padding_id() const { return padding_; }
   std::int32_t mask_id() const { return mask_; }  // Vocabulary::absent: it has none
-  bool is_special(std::int32_t id) const;
+  bool is_special(std::int32_t id) const override;
+  std::size_t id_count() const override;
 
   // Encodes one text: [CLS] text [SEP]. Error text.max_length: no room for these two tokens.
   Encoding encode(std::string_view text, const EncodeOptions& options = {}) const;
@@ -84,6 +86,9 @@ class Tokenizer {
   // The text of the ids, as far as possible: a space before every piece that begins a word. Error
   // text.token_id.
   std::string decode(std::span<const std::int32_t> ids, const DecodeOptions& options = {}) const;
+
+  std::size_t append_ids(std::string_view text, std::vector<std::int32_t>& ids) const override;
+  std::string text_of(std::span<const std::int32_t> ids) const override;
 
  private:
   std::int32_t require(std::string_view argument, const std::string& token);

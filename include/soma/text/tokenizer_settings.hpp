@@ -32,9 +32,10 @@ bool has_role(const TokenizerOptions& options, std::string_view token);
 // except that null empties an optional target.
 class SettingsReader {
  public:
-  // Both arguments must outlive the reader.
-  SettingsReader(std::string_view operation, std::string_view name)
-      : operation_(operation), name_(name) {}
+  // The arguments must outlive the reader. `wanted`: the kind of tokenizer, for messages.
+  SettingsReader(std::string_view operation, std::string_view name,
+                 std::string_view wanted = "a WordPiece tokenizer as BERT's")
+      : operation_(operation), name_(name), wanted_(wanted) {}
 
   std::string_view name() const { return name_; }
 
@@ -81,7 +82,7 @@ class SettingsReader {
   const Json* field(const Json& parent, const char* key) const;
   [[noreturn]] void refuse_field(const char* key, const Json& given, const char* wanted) const;
 
-  std::string_view operation_, name_;
+  std::string_view operation_, name_, wanted_;
 };
 
 // The class that tokenizer_config.json names, or BertTokenizer. Error: another kind of tokenizer.

@@ -1,5 +1,12 @@
 // The compiled half of soma::text.
 
+#include <soma/text/byte_pairs/impl/byte_pieces.ipp>
+#include <soma/text/byte_pairs/impl/byte_tokenizer.ipp>
+#include <soma/text/byte_pairs/impl/byte_tokenizer_json.ipp>
+#include <soma/text/byte_pairs/impl/normal_text.ipp>
+#include <soma/text/byte_pairs/impl/pair_merges.ipp>
+#include <soma/text/byte_pairs/impl/text_stream.ipp>
+#include <soma/text/byte_pairs/impl/word_scanner.ipp>
 #include <soma/text/impl/added_tokens.ipp>
 #include <soma/text/impl/byte_source.ipp>
 #include <soma/text/impl/json_row.ipp>

@@ -172,6 +172,18 @@ SOMA_INLINE std::size_t Tokenizer::encode_ids(std::string_view text, std::size_t
   return replaced;
 }
 
+SOMA_INLINE std::string Tokenizer::text_of(std::span<const std::int32_t> ids) const {
+  return decode(ids);
+}
+
+SOMA_INLINE std::size_t Tokenizer::id_count() const { return vocabulary_.size(); }
+
+SOMA_INLINE std::size_t Tokenizer::append_ids(std::string_view text,
+                                              std::vector<std::int32_t>& ids) const {
+  WordSplitter splitter(rules_, false);
+  return append_pieces(text, no_limit, splitter, ids, nullptr, read_all);
+}
+
 SOMA_INLINE std::size_t Tokenizer::append_pieces(std::string_view text, std::size_t room,
                                                  WordSplitter& splitter,
                                                  std::vector<std::int32_t>& ids,

@@ -131,7 +131,7 @@ SOMA_INLINE std::string SettingsReader::shown(const Json& value) {
 SOMA_INLINE void SettingsReader::refuse(const std::string& problem) const {
   std::string given = soma::quoted(name_);
   fail(error_id::text_tokenizer_file, operation_, "file", given.append(", ").append(problem),
-       "a WordPiece tokenizer as BERT's");
+       wanted_);
 }
 
 SOMA_INLINE std::string SettingsReader::token_text(const Json& token, const char* key) const {
