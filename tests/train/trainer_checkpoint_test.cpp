@@ -61,7 +61,7 @@ class LateTask final : public nn::Task {
   nn::Task& task_;
 };
 
-// What draws in a run, and the entry of a checkpoint's identity that names its mapping.
+// A run that draws, and the entry of a checkpoint's identity that names its mapping.
 struct Drawing {
   const char* entry;
   Precision (*precision)(DrawMapping mapping);

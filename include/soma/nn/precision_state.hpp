@@ -145,7 +145,7 @@ class PrecisionState final : public ProductFormats {
   Precision precision_;
   std::uint64_t seed_;
   static constexpr std::string_view mapping_entry = "precision.draws";
-  DrawMapping mapping_ = DrawMapping::ars;  // of draws that are automatic
+  DrawMapping mapping_ = DrawMapping::ars;  // for draws that are automatic
   bool plain_ = true, collects_ = false, notes_ = false;
   bool part_ = false, gathers_ = false;
   bool began_ = false;  // true: all layers of a step are known, or come with a loaded state

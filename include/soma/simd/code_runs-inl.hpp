@@ -157,8 +157,8 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void encode_loop(const CodecParams& params,
 }
 
 // For bf16, rounded to nearest even or with 16 random bits: this conversion has to be as fast as
-// memory. Rounding discards the lower half of the bits, so it is one addition; the code is the upper
-// half of what is returned. `random` is in the lower halves.
+// memory. Rounding discards the lower half of the bits, so it is one addition; the code is the
+// upper half of what is returned. `random` is in the lower halves.
 template <bool kStochastic, class D32>
 HWY_INLINE hn::Vec<D32> bf16_halves(D32 d, hn::Vec<D32> bits, hn::Vec<D32> random) {
   auto addend = random;

@@ -85,7 +85,7 @@ HWY_INLINE V32 stochastic_carry(D32 d, V32 fixed, V32 shift, V32 word) {
   return hn::IfThenElseZero(hn::Gt(top, hn::Not(word)), hn::Set(d, 1u));
 }
 
-// What remains of `fixed` above the discarded field, plus the carry. Where a field has 1 to 31 bits
+// The part of `fixed` above the discarded field, plus the carry. Where a field has 1 to 31 bits
 // it and as many top bits of the word carry exactly if it and the whole word do: one addition. Zero
 // counts as such, whatever its shift.
 template <class D32, class V32 = hn::Vec<D32>>

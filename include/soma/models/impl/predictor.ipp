@@ -196,7 +196,7 @@ SOMA_INLINE std::size_t Predictor::release_originals() const {
   std::size_t released = 0;
   for (const Parameter& parameter : parameters()) {
     const Tensor& value = parameter.var.value();
-    // What cannot be written lies in the file.
+    // Values that cannot be written lie in the file.
     if (!value.storage().writable() && packed_.holds(value))
       released += system::release_pages(static_cast<const std::byte*>(value.raw()), value.bytes());
   }
