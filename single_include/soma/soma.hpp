@@ -18151,7 +18151,7 @@ class PrecisionState final : public ProductFormats {
   Precision precision_;
   std::uint64_t seed_;
   static constexpr std::string_view mapping_entry = "precision.draws";
-  DrawMapping mapping_ = DrawMapping::ars;  // of draws that are automatic
+  DrawMapping mapping_ = DrawMapping::ars;  // for draws that are automatic
   bool plain_ = true, collects_ = false, notes_ = false;
   bool part_ = false, gathers_ = false;
   bool began_ = false;  // true: all layers of a step are known, or come with a loaded state
@@ -20633,7 +20633,7 @@ HWY_INLINE V32 stochastic_carry(D32 d, V32 fixed, V32 shift, V32 word) {
   return hn::IfThenElseZero(hn::Gt(top, hn::Not(word)), hn::Set(d, 1u));
 }
 
-// What remains of `fixed` above the discarded field, plus the carry. Where a field has 1 to 31 bits
+// The part of `fixed` above the discarded field, plus the carry. Where a field has 1 to 31 bits
 // it and as many top bits of the word carry exactly if it and the whole word do: one addition. Zero
 // counts as such, whatever its shift.
 template <class D32, class V32 = hn::Vec<D32>>
@@ -21049,8 +21049,8 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void encode_loop(const CodecParams& params,
 }
 
 // For bf16, rounded to nearest even or with 16 random bits: this conversion has to be as fast as
-// memory. Rounding discards the lower half of the bits, so it is one addition; the code is the upper
-// half of what is returned. `random` is in the lower halves.
+// memory. Rounding discards the lower half of the bits, so it is one addition; the code is the
+// upper half of what is returned. `random` is in the lower halves.
 template <bool kStochastic, class D32>
 HWY_INLINE hn::Vec<D32> bf16_halves(D32 d, hn::Vec<D32> bits, hn::Vec<D32> random) {
   auto addend = random;
