@@ -85,6 +85,8 @@ void register_all() {
     const std::string base = "convert/fp32_to_" + std::string(name);
     add(base + "/nearest/cache", encode, format, soma::Rounding::nearest_even, in_cache);
     add(base + "/stochastic/cache", encode, format, soma::Rounding::stochastic, in_cache);
+    add(base + "/stochastic by ars/cache", encode, format,
+        soma::Rounding::stochastic.drawn_by(soma::DrawMapping::ars), in_cache);
     add("convert/" + std::string(name) + "_to_fp32/cache", decode, format, in_cache);
   }
   for (const auto& format : {soma::formats::bf16, soma::formats::fp8_e4m3}) {

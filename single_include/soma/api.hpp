@@ -3174,9 +3174,11 @@ namespace SOMA_NAMESPACE {
 // The version of the mapping, which names the cipher. Stochastic rounding can have either
 // (Rounding::draws); all other draws are the first.
 enum class DrawMapping : std::uint8_t {
-  automatic = 0,  // philox, but ars in steps of optimizers (optim/optimizer.hpp)
-  philox = 1,     // Philox 4x32-10
-  ars = 2,        // ARS 4x32-5, whose key has zeros above the seed
+  // philox, but ars in a training run: in steps of optimizers (optim/optimizer.hpp) and where
+  // products and gradients in transit are rounded (nn/precision_state.hpp)
+  automatic = 0,
+  philox = 1,  // Philox 4x32-10
+  ars = 2,     // ARS 4x32-5, whose key has zeros above the seed
 };
 
 constexpr std::string_view to_string(DrawMapping mapping) {
@@ -3277,6 +3279,15 @@ struct Rounding {
   std::uint8_t random_bits = 0;
   // Stochastic only: which numbers are drawn.
   DrawMapping draws = DrawMapping::automatic;
+
+  // True: stochastic, and the caller leaves open which numbers are drawn.
+  constexpr bool draws_automatically() const {
+    return mode == RoundingMode::stochastic && draws == DrawMapping::automatic;
+  }
+  // The same rounding by `mapping`, if its draws are automatic.
+  constexpr Rounding drawn_by(DrawMapping mapping) const {
+    return {mode, random_bits, draws_automatically() ? mapping : draws};
+  }
 
   friend constexpr bool operator==(const Rounding&, const Rounding&) = default;
 
@@ -14794,6 +14805,10 @@ SOMA_INLINE Var linear_at(const ProductSite& site, Tape& tape, const Var& x, con
                           const Var& bias, const LinearSetting& setting, const Var& residual) {
   LinearFormats* formats = site.formats(tape, x, weight, false);
   if (formats == nullptr) return linear(tape, x, weight, bias, setting, residual);
+  if (tape.options().packed != nullptr)
+    fail(error_id::tape_options, "Tape", "options.packed",
+         "set with a precision that converts the operands of " + soma::quoted(site.path()),
+         "a precision whose products read stored numbers, or no packed weights");
   return tape.apply(*formats->product,
                     QuantizedLinearSetting{.activation = setting.activation,
                                            .dropout = setting.dropout,

@@ -20,6 +20,41 @@ def starved(pid):
             hog.wait()
 
 
+def lanes(program, folder):
+    """Several batches at once: every request has the answers of predict, long ones in their order."""
+    server = Process([program, "serve", "--model", folder + "/m", "--port", "0", "--lanes", "3", "--batch-size", "4"],
+                     stdout=subprocess.PIPE, text=True)
+    port = int(server.stdout.readline().rsplit(":", 1)[1])
+    lists = [[f"request {i} asks for film number {j}" + " again" * (j % 7) for j in range(1 + 5 * (i % 5))]
+             for i in range(24)]
+    wanted = subprocess.run([program, "predict", "--model", folder + "/m"], capture_output=True, text=True, check=True,
+                            input="\n".join(text for texts in lists for text in texts) + "\n").stdout.splitlines()
+    found = [None] * len(lists)
+
+    def ask(i):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        status = 503
+        while status == 503:
+            connection.request("POST", "/invocations", "\n".join(lists[i]), {"Content-Type": "text/plain"})
+            answer = connection.getresponse()
+            status, found[i] = answer.status, answer.read().decode().splitlines()
+        assert status == 200, found[i]
+
+    try:
+        askers = [threading.Thread(target=ask, args=(i,)) for i in range(len(lists))]
+        for asker in askers:
+            asker.start()
+        for asker in askers:
+            asker.join()
+        assert [line for lines in found for line in lines] == wanted, "an answer depends on its lane"
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(timeout=60) == 0
+        assert f"texts             {len(wanted)}" in server.stdout.read()
+    finally:
+        server.kill()
+        server.wait()
+
+
 def main(program, folder):
     subprocess.run([program, "train", "--reviews", "500", "--epochs", "1", "--quiet", "--output", folder + "/m"],
                    check=True, stdout=subprocess.DEVNULL)
@@ -96,6 +131,7 @@ def main(program, folder):
     finally:
         server.kill()
         server.wait()
+    lanes(program, folder)
     bad = subprocess.run([program, "serve", "--model", folder + "/none", "--port", "0"], capture_output=True, text=True)
     assert bad.returncode == 1 and bad.stderr.count("\n") == 1, bad
     with socket.socket() as taken:

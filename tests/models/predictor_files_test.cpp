@@ -225,3 +225,32 @@ TEST_CASE("after the first call of a size a predictor asks the host for no memor
   CHECK(bytes.weights > (50 + 32 + 2 * (4 * 64 + 2 * 128) + 64) * 64 * sizeof(float));
   CHECK(bytes.workspace > 0);
 }
+
+#if defined(__linux__)
+
+TEST_CASE("originals of packed weights are given back, and answers keep their bits", "[unit]") {
+  auto context = make_context({.threads = 1});
+  const TemporaryFolder folder;
+  const std::string path = folder / "model";
+  classifier(context).save(path);
+  const Predictor predictor(context, path, {.packed = true});
+  const std::vector<std::string> texts = texts_of(40);
+  // Texts of 15 and 16 tokens among them: such products read the weights themselves.
+  const auto wanted = predictor.predict(views(texts));
+  std::vector<models::Prediction> alone;
+  for (const std::string& text : texts) alone.push_back(predictor.predict(text));
+  const std::size_t released = predictor.release_originals();
+  CHECK(released > 0);
+  CHECK(released <= predictor.bytes().panels);
+  check_same(predictor.predict(views(texts)), wanted);
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    check_same({predictor.predict(texts[i])}, {alone[i]});
+
+  const Predictor plain(context, path), read(context, path, {.packed = true, .in_place = false});
+  CHECK(id_of([&] { plain.release_originals(); }) == "models.predictor");
+  CHECK(id_of([&] { read.release_originals(); }) == "models.predictor");
+  // Nothing is packed before the first answer.
+  CHECK(Predictor(context, path, {.packed = true}).release_originals() == 0);
+}
+
+#endif

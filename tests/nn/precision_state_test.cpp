@@ -2,9 +2,11 @@
 // next, and keeps the scale of its own amax until an amax is known.
 
 #include <soma/nn/precision_state.hpp>
+#include <soma/ops/product/packed_weights.hpp>
 #include <soma/soma.hpp>
 
 #include "catch.hpp"
+#include "support/errors.hpp"
 
 #include <cmath>
 #include <limits>
@@ -145,4 +147,64 @@ TEST_CASE("over ranks a scale is known as soon as one rank has seen a number", "
   const int before = more.count;
   beside.step(0);
   CHECK(more.count == before + 1);
+}
+
+TEST_CASE("operands of a run draw by the second mapping, or by that of its checkpoint", "[unit]") {
+  auto context = make_context({.threads = 1});
+  Precision precision = Precision::fp8_current();
+  precision.gemm_activations.rounding = Rounding::stochastic;
+  precision.gemm_weights.rounding = {
+      .mode = RoundingMode::stochastic, .random_bits = 9, .draws = DrawMapping::philox};
+  const auto formats_of = [](PrecisionState& state) {
+    const LinearFormats* formats = state.formats({.layer = "layer"});
+    REQUIRE(formats != nullptr);
+    return *formats;
+  };
+  PrecisionState state(context, precision, 1);
+  Record described("state");
+  state.describe(described);
+  CHECK(described.text("precision.draws") == "ars");
+  CHECK(state.mapping() == DrawMapping::ars);
+  const LinearFormats formats = formats_of(state);
+  CHECK(formats.x.quantizer.rounding == Rounding{RoundingMode::stochastic, 0, DrawMapping::ars});
+  CHECK(formats.weight.quantizer.rounding == precision.gemm_weights.rounding);  // asked for
+  CHECK(formats.gradient.quantizer.rounding == Rounding::nearest_even);
+
+  for (const bool second : {false, true}) {
+    PrecisionState resumed(context, precision, 1);
+    resumed.keep_mapping(second ? described : Record("of when there was one mapping"));
+    const DrawMapping wanted = second ? DrawMapping::ars : DrawMapping::philox;
+    CHECK(resumed.mapping() == wanted);
+    CHECK(formats_of(resumed).x.quantizer.rounding.draws == wanted);
+    Record again("again");
+    resumed.describe(again);
+    CHECK(again.contains("precision.draws") == second);
+  }
+  // Nothing is said where nothing is drawn, or every mapping is asked for.
+  precision.gemm_activations.rounding.draws = DrawMapping::ars;
+  for (const Precision& other : {precision, Precision::fp8_delayed(), Precision::bf16_sr()}) {
+    Record silent("silent");
+    PrecisionState(context, other, 1).describe(silent);
+    CHECK_FALSE(silent.contains("precision.draws"));
+  }
+  // Sums of gradients in transit are drawn, too.
+  Precision reduced;
+  reduced.reduction = {.format = formats::bf16, .rounding = Rounding::stochastic};
+  Record record("reduced");
+  PrecisionState(context, reduced, 1).describe(record);
+  CHECK(record.text("precision.draws") == "ars");
+}
+
+TEST_CASE("packed weights are refused where products read converted operands", "[unit]") {
+  auto context = make_context({.threads = 1});
+  const auto answered = [&](const Precision& precision) {
+    PrecisionState state(context, precision, 1);
+    PackedWeights packed(context);
+    const models::Mlp model({context}, std::vector<std::size_t>{16, 16, 16, 16}, Activation::tanh);
+    Tape tape(context,
+              {.record = false, .training = false, .precision = &state, .packed = &packed});
+    static_cast<void>(model(tape, tape.constant(Tensor::zeros(context, Shape{8, 16}))));
+  };
+  CHECK(soma_test::id_of([&] { answered(Precision::fp8_current()); }) == "autograd.options");
+  CHECK(soma_test::id_of([&] { answered(Precision::bf16_nearest()); }) == "no error");
 }

@@ -231,14 +231,15 @@ std::vector<float> whole(Context& context, const Model& model) {
 }
 
 // Rank by rank, after two steps.
-std::vector<std::vector<float>> reduced(int ranks, const GradientReducerOptions& options) {
+std::vector<std::vector<float>> reduced(int ranks, const GradientReducerOptions& options,
+                                        DrawMapping mapping = DrawMapping::automatic) {
   std::vector<std::vector<float>> results(static_cast<std::size_t>(ranks));
   on_ranks(ranks, [&](Context& context, Communicator& communicator) {
     const Model model(context);
     GradientReducer reducer(context, communicator, options);
     for (std::uint32_t step = 0; step < 2; ++step) {
       model.clear();
-      reducer.begin_step(step);
+      reducer.begin_step(step, mapping);
       model.receive(context, reducer, communicator.rank(), step);
       reducer.finish();
     }
@@ -275,15 +276,27 @@ TEST_CASE("each rank gets the sums of its own rows only", "[unit]") {
 }
 
 TEST_CASE("sums that travel in a narrow format: rounded in the tree, by the element", "[unit]") {
-  for (const auto& [format, mode] : {std::pair{formats::bf16, RoundingMode::stochastic},
-                                     {formats::fp16, RoundingMode::nearest_even},
-                                     {formats::fp8_e5m2, RoundingMode::stochastic}})
+  using Mapping = DrawMapping;
+  struct Narrow {
+    FloatFormat format;
+    RoundingMode mode;
+    Mapping asked, run, drawn;
+  };
+  constexpr RoundingMode draws = RoundingMode::stochastic;
+  for (const Narrow& how :
+       {Narrow{formats::bf16, draws, Mapping::automatic, Mapping::automatic, Mapping::philox},
+        Narrow{formats::bf16, draws, Mapping::automatic, Mapping::ars, Mapping::ars},
+        Narrow{formats::bf16, draws, Mapping::philox, Mapping::ars, Mapping::philox},
+        Narrow{formats::fp16, RoundingMode::nearest_even, Mapping::automatic, Mapping::ars,
+               Mapping::automatic},
+        Narrow{formats::fp8_e5m2, draws, Mapping::ars, Mapping::philox, Mapping::ars}})
     for (const int ranks : {2, 4}) {
+      const FloatFormat format = how.format;
       INFO(to_string(format) << " on " << ranks << " ranks");
-      const Quantizer narrow{.format = format, .rounding = {.mode = mode}};
+      const Quantizer narrow{.format = format, .rounding = {.mode = how.mode, .draws = how.asked}};
       GradientReducerOptions options{.format = narrow, .seed = 3};
-      const std::vector<float> all = reduced(ranks, options).front();
-      for (const std::vector<float>& other : reduced(ranks, options)) CHECK(other == all);
+      const std::vector<float> all = reduced(ranks, options, how.run).front();
+      for (const std::vector<float>& other : reduced(ranks, options, how.run)) CHECK(other == all);
       // By hand, the matrix of the last step: its two addends one after the other.
       auto context = make_context();
       const int bits = random_bits(narrow.rounding, format);
@@ -294,7 +307,8 @@ TEST_CASE("sums that travel in a narrow format: rounded in the tree, by the elem
                 stream_id(std::to_string(count) + "/" + std::to_string(from / count), "reduction"),
             .step = 1,
             .index = index};
-        return decode(format, encode(format, value, narrow.rounding, rounding_word(draw, bits)));
+        return decode(format, encode(format, value, narrow.rounding,
+                                     rounding_word(draw, bits, 0, how.drawn)));
       };
       const std::function<float(const std::vector<std::vector<float>>&, int, int, std::size_t,
                                 std::size_t)>
@@ -323,10 +337,10 @@ TEST_CASE("sums that travel in a narrow format: rounded in the tree, by the elem
       // Neither buckets, overlap nor who owns a sum change a bit.
       options.bucket_bytes = 1;
       options.overlap = false;
-      CHECK(reduced(ranks, options).front() == all);
+      CHECK(reduced(ranks, options, how.run).front() == all);
       options.keep_own_rows = true;
       std::vector<float> together(all.size());
-      for (const std::vector<float>& part : reduced(ranks, options))
+      for (const std::vector<float>& part : reduced(ranks, options, how.run))
         for (std::size_t i = 0; i < all.size(); ++i) together[i] += part[i];
       CHECK(together == all);
     }

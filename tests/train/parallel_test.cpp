@@ -333,6 +333,37 @@ TEST_CASE("a narrow reduction: the number of ranks decides the bits, and nothing
   }
 }
 
+TEST_CASE("a narrow reduction keeps the mapping of draws of its checkpoint", "[unit]") {
+  const auto bits_of_run = [](DrawMapping mapping, MemoryStore* store, std::uint64_t steps,
+                              bool resume) {
+    ParallelRun run = run_of();
+    run.options.precision.reduction = {
+        .format = formats::bf16, .rounding = {.mode = RoundingMode::stochastic, .draws = mapping}};
+    run.options.schedule.decay = optim::Decay::constant;
+    run.options.max_steps = steps;
+    run.options.resume = resume;
+    run.ranks = 2;
+    run.store = store;
+    const std::vector<RankRun> ranks = run_ranks(run);
+    for (const RankRun& rank : ranks) REQUIRE(rank.error == "");
+    return ranks.front().bits;
+  };
+  const std::uint64_t philox = bits_of_run(DrawMapping::philox, nullptr, 4, false),
+                      ars = bits_of_run(DrawMapping::ars, nullptr, 4, false);
+  CHECK(philox != ars);
+  CHECK(bits_of_run(DrawMapping::automatic, nullptr, 4, false) == ars);
+  auto context = make_context();
+  MemoryStore store(context), old(context);
+  bits_of_run(DrawMapping::philox, &store, 2, false);
+  Checkpoint checkpoint;
+  REQUIRE(store.load_latest(context, checkpoint));
+  Precision precision = run_of().options.precision;
+  precision.reduction = {.format = formats::bf16, .rounding = Rounding::stochastic};
+  checkpoint.identity.set("precision", to_string(precision));
+  old.save(2, checkpoint);
+  CHECK(bits_of_run(DrawMapping::automatic, &old, 4, true) == philox);
+}
+
 TEST_CASE("a narrow reduction draws anew for each step", "[unit]") {
   // A step that changes nothing, over and over: only what is drawn can differ.
   ParallelRun run = run_of();

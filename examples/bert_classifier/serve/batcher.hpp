@@ -1,4 +1,4 @@
-// Answers the texts of many requests in batches, on one thread.
+// Answers the texts of many requests in batches, on one thread or several.
 #pragma once
 
 #include <soma/models/text_classifier.hpp>
@@ -29,63 +29,57 @@ class Batcher {
   // close().
   Answers answer(std::span<const std::string> texts, std::span<const std::string> pairs) {
     Request request{.texts = texts, .pairs = pairs};
-    request.answers.reserve(texts.size());  // a lack of memory here fails only this request
+    request.answers.resize(texts.size());  // a lack of memory here fails only this request
     std::unique_lock lock(mutex_);
     waiting_.push_back(&request);
     some_.notify_one();
-    request.answered.wait(lock,
-                          [&] { return request.answers.size() == texts.size() || request.error; });
+    request.answered.wait(lock, [&] { return request.finished(); });
     if (request.error) std::rethrow_exception(request.error);
     return std::move(request.answers);
   }
 
-  // The computing thread: takes waiting texts, at most `batch_size` at a time, until close() was
-  // called and nothing waits. The rest of a long request goes behind the others. Any failure, such
-  // as a lack of memory for a round, is an error of that round's requests.
+  // A computing thread: takes waiting texts, at most `batch_size` at a time, until close() was
+  // called and nothing waits. Several threads may be in here, if the model answers several. The
+  // rest of a long request goes behind the others. Any failure, such as a lack of memory for a
+  // round, is an error of that round's requests.
   template <class Model>
   void run(const Model& model, std::size_t batch_size) {
+    std::vector<Piece> pieces;
+    pieces.reserve(batch_size);
     std::unique_lock lock(mutex_);
     while (true) {
       some_.wait(lock, [&] { return closed_ || !waiting_.empty(); });
       if (waiting_.empty()) return;
-      std::size_t requests = 0, count = 0;  // the batch's requests and texts
+      take(batch_size, pieces);
+      lock.unlock();
       Answers answers;
       std::exception_ptr error;
       try {
         std::vector<std::string_view> texts, pairs;
-        const bool paired = !waiting_.front()->pairs.empty();
-        for (auto at = waiting_.begin(); at != waiting_.end() && count < batch_size; ++at) {
-          if (paired == (*at)->pairs.empty()) break;  // a batch has pairs only, or none
-          ++requests;
-          const std::size_t first = (*at)->answers.size();
-          const std::size_t taken = (std::min)((*at)->texts.size() - first, batch_size - count);
+        for (const Piece& piece : pieces) {
           const auto add = [&](std::span<const std::string> from, auto& to) {
-            to.insert(to.end(), from.begin() + static_cast<std::ptrdiff_t>(first),
-                      from.begin() + static_cast<std::ptrdiff_t>(first + taken));
+            const auto own = from.subspan(piece.first, piece.count);
+            to.insert(to.end(), own.begin(), own.end());
           };
-          add((*at)->texts, texts);
-          if (paired) add((*at)->pairs, pairs);
-          count = texts.size();
+          add(piece.request->texts, texts);
+          if (!piece.request->pairs.empty()) add(piece.request->pairs, pairs);
         }
-        lock.unlock();
         answers = answer_batch(model, texts, pairs);
       } catch (...) {
         error = std::current_exception();
       }
-      if (!lock.owns_lock()) lock.lock();
-      ++batches_;
-      texts_ += count;
-      hand_out(requests, answers, error);
+      lock.lock();
+      hand_out(pieces, answers, error);
     }
   }
 
   void close() {
     const std::lock_guard lock(mutex_);
     closed_ = true;
-    some_.notify_one();
+    some_.notify_all();
   }
 
-  // Valid once run() has returned.
+  // Valid once run() has returned on every thread.
   std::uint64_t batches() const { return batches_; }
   std::uint64_t texts() const { return texts_; }
 
@@ -93,8 +87,16 @@ class Batcher {
   struct Request {
     std::span<const std::string> texts, pairs;
     Answers answers{};
+    std::size_t taken = 0, done = 0;  // texts that a computing thread has, or had
     std::exception_ptr error{};
     std::condition_variable answered{};
+
+    bool finished() const { return done == taken && (error || done == texts.size()); }
+  };
+  // Texts of a request in one batch.
+  struct Piece {
+    Request* request;
+    std::size_t first, count;
   };
 
   using Texts = std::span<const std::string_view>;
@@ -118,20 +120,42 @@ class Batcher {
     return answers;
   }
 
-  // Distributes answers to `requests` requests, from the first on. Allocates nothing.
-  void hand_out(std::size_t requests, Answers& answers, const std::exception_ptr& error) {
-    auto next = answers.begin();
-    for (; requests > 0; --requests) {
+  // The texts of a batch, from the front of what waits. Allocates nothing.
+  void take(std::size_t batch_size, std::vector<Piece>& pieces) {
+    pieces.clear();
+    const bool paired = !waiting_.front()->pairs.empty();
+    for (std::size_t left = batch_size; left != 0 && !waiting_.empty();) {
       Request& request = *waiting_.front();
-      while (request.answers.size() < request.texts.size() && next != answers.end())
-        request.answers.push_back(std::move(*next++));
-      request.error = error;
-      if (!error && request.answers.size() < request.texts.size()) {
+      if (paired == request.pairs.empty()) break;  // a batch has pairs only, or none
+      const std::size_t count = (std::min)(request.texts.size() - request.taken, left);
+      pieces.push_back({&request, request.taken, count});
+      request.taken += count;
+      left -= count;
+      if (request.taken == request.texts.size())
+        waiting_.pop_front();
+      else
         waiting_.splice(waiting_.end(), waiting_, waiting_.begin());
-        continue;
+    }
+    if (!waiting_.empty()) some_.notify_one();
+  }
+
+  // Allocates nothing.
+  void hand_out(const std::vector<Piece>& pieces, Answers& answers,
+                const std::exception_ptr& error) {
+    ++batches_;
+    auto next = answers.begin();
+    for (const auto& [request, first, count] : pieces) {
+      if (error) {
+        request->error = error;
+        waiting_.remove(request);  // the rest of it
+      } else {
+        std::move(next, next + static_cast<std::ptrdiff_t>(count),
+                  request->answers.begin() + static_cast<std::ptrdiff_t>(first));
+        next += static_cast<std::ptrdiff_t>(count);
       }
-      waiting_.pop_front();
-      request.answered.notify_one();
+      texts_ += count;
+      request->done += count;
+      if (request->finished()) request->answered.notify_one();
     }
   }
 

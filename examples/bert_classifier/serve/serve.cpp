@@ -1,5 +1,5 @@
 // serve: predictions, or the vectors of an encoder, over HTTP. Each connection has a thread that
-// reads and writes; the main thread loads the model and alone computes.
+// reads and writes; the main thread loads the model and computes, with other threads if asked.
 
 #include "bert_classifier/commands.hpp"
 #include "bert_classifier/compute.hpp"
@@ -297,6 +297,34 @@ HttpServer::Handlers handlers_of(Service& service) {
           }};
 }
 
+// The threads that compute beside the main thread.
+class Lanes {
+ public:
+  // Error executor.thread_start.
+  template <class Run>
+  Lanes(std::size_t count, Batcher& batcher, const Run& run) : batcher_(batcher) {
+    threads_.reserve(count);
+    try {
+      for (std::size_t i = 0; i < count; ++i) threads_.push_back(start_thread(run));
+    } catch (...) {
+      end();
+      throw;
+    }
+  }
+  Lanes(const Lanes&) = delete;
+  Lanes& operator=(const Lanes&) = delete;
+  ~Lanes() { end(); }
+
+ private:
+  void end() {
+    batcher_.close();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  Batcher& batcher_;
+  std::vector<std::thread> threads_;
+};
+
 // The thread that accepts connections; it ends, with all of them answered, before this object does.
 class Listening {
  public:
@@ -353,26 +381,34 @@ int serve(const ServeOptions& options) {
     const Listening listening(server, service.batcher);
     Compute compute(options.compute);
     soma::Context& context = compute.context();
+    const bool fast = soma::models::is_fast_classifier(options.model);
+    if (options.lanes > 1 && (fast || compute.device() != nullptr))
+      soma::fail(ErrorId{"serve.lanes"}, "serve", "--lanes", std::to_string(options.lanes),
+                 fast ? "1 for a fast classifier" : "1 on a device");
     const auto answer = [&](const auto& model, const std::vector<std::string>& labels,
                             const soma::models::InputForm& form) {
       service.labels = labels;
       service.form = form;
       service.loaded = true;
-      service.batcher.run(model, options.batch_size);
+      const auto run = [&] { service.batcher.run(model, options.batch_size); };
+      const Lanes others(options.lanes - 1, service.batcher, run);
+      run();
     };
-    if (soma::models::is_fast_classifier(options.model)) {
+    if (fast) {
       soma::add_sparse(context);
       const auto model = soma::models::FastClassifier::from_folder(context, options.model);
       soma::models::InputForm form = model.options().input;
       form.pairs = false;  // as every model of this kind
       answer(model, model.labels(), form);
     } else if (soma::models::is_text_encoder(options.model)) {
-      const soma::models::Predictor predictor(context, options.model, {.packed = true});
+      const soma::models::Predictor predictor(context, options.model,
+                                              {.packed = true, .lanes = options.lanes});
       soma::models::InputForm form;
       form.pairs = false;
       answer(Embedder{predictor}, {}, form);
     } else {
-      const soma::models::Predictor predictor(context, options.model, {.packed = true});
+      const soma::models::Predictor predictor(context, options.model,
+                                              {.packed = true, .lanes = options.lanes});
       const soma::models::TextClassifier& model = predictor.classifier();
       answer(predictor, model.labels(), model.input());
     }

@@ -491,6 +491,12 @@ void add_options(CLI::App& command, ServeOptions& options) {
       .add_option("--batch-size", options.batch_size, "most texts per batch, from several requests")
       ->check(some)
       ->capture_default_str();
+  command
+      .add_option("--lanes", options.lanes,
+                  "batches that are computed at once, each in memory of its own; --threads serve "
+                  "all of them in turn")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{64}))
+      ->capture_default_str();
   add_compute(command, options.compute);
 }
 

@@ -146,7 +146,7 @@ struct ServeOptions {
   ComputeOptions compute;
   std::string model, host = "127.0.0.1";
   int port = 8080;
-  std::size_t max_body = std::size_t{1} << 20, batch_size = 32;
+  std::size_t max_body = std::size_t{1} << 20, batch_size = 32, lanes = 1;
   double read_timeout = 5;
 };
 

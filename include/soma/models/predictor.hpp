@@ -84,6 +84,12 @@ class Predictor {
   // later calls of that size ask the host for no memory. Computes such a batch.
   void warm(std::size_t tokens) const;
 
+  // Gives back the memory of weights in the mapped file that have panels, which are then in memory
+  // once, as panels: call it after warm(). Products that read a weight itself, as those of 15 and
+  // 16 rows may, fetch it from the file again; answers keep their bits. The number of bytes, 0 on
+  // systems that cannot. Error models.predictor: `packed` or `in_place` is false.
+  std::size_t release_originals() const;
+
   PredictorBytes bytes() const;
   PredictorStatistics statistics() const;
 
@@ -98,6 +104,7 @@ class Predictor {
   class Call;
 
   void check_trained() const;
+  Parameters parameters() const;
   AnswerOptions answer_options() const;
 
   Context& context_;

@@ -4,6 +4,7 @@
 // A tape that has one (TapeOptions::precision) multiplies in these formats.
 
 #include <soma/autograd/parameter.hpp>
+#include <soma/base/record.hpp>
 #include <soma/numeric/precision_text.hpp>
 #include <soma/ops/product_formats.hpp>
 #include <soma/state/state_dict.hpp>
@@ -52,6 +53,14 @@ class PrecisionState final : public ProductFormats {
   // by scales when the ranks have added them (LinearFormats::part), and maxima are over all ranks.
   // Call it before the first use.
   void use_parts(const GlobalMaximum& maximum);
+
+  // Operands of products and sums of gradients in transit whose draws are automatic
+  // (Rounding::draws) draw by the second mapping, except in a run that goes on from a checkpoint of
+  // the first. describe() records the mapping where there are such draws; for a resumed run,
+  // `described` is that record in its checkpoint: call keep_mapping() before the first use.
+  void describe(Record& record) const;
+  void keep_mapping(const Record& described);
+  DrawMapping mapping() const { return mapping_; }
 
   // The storage type of hidden states: TapeOptions::activations.
   DType activations() const;
@@ -135,6 +144,8 @@ class PrecisionState final : public ProductFormats {
   Context& context_;
   Precision precision_;
   std::uint64_t seed_;
+  static constexpr std::string_view mapping_entry = "precision.draws";
+  DrawMapping mapping_ = DrawMapping::ars;  // for draws that are automatic
   bool plain_ = true, collects_ = false, notes_ = false;
   bool part_ = false, gathers_ = false;
   bool began_ = false;  // true: all layers of a step are known, or come with a loaded state

@@ -19,9 +19,11 @@ namespace SOMA_NAMESPACE {
 // The version of the mapping, which names the cipher. Stochastic rounding can have either
 // (Rounding::draws); all other draws are the first.
 enum class DrawMapping : std::uint8_t {
-  automatic = 0,  // philox, but ars in steps of optimizers (optim/optimizer.hpp)
-  philox = 1,     // Philox 4x32-10
-  ars = 2,        // ARS 4x32-5, whose key has zeros above the seed
+  // philox, but ars in a training run: in steps of optimizers (optim/optimizer.hpp) and where
+  // products and gradients in transit are rounded (nn/precision_state.hpp)
+  automatic = 0,
+  philox = 1,  // Philox 4x32-10
+  ars = 2,     // ARS 4x32-5, whose key has zeros above the seed
 };
 
 constexpr std::string_view to_string(DrawMapping mapping) {

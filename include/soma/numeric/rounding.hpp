@@ -39,6 +39,15 @@ struct Rounding {
   // Stochastic only: which numbers are drawn.
   DrawMapping draws = DrawMapping::automatic;
 
+  // True: stochastic, and the caller leaves open which numbers are drawn.
+  constexpr bool draws_automatically() const {
+    return mode == RoundingMode::stochastic && draws == DrawMapping::automatic;
+  }
+  // The same rounding by `mapping`, if its draws are automatic.
+  constexpr Rounding drawn_by(DrawMapping mapping) const {
+    return {mode, random_bits, draws_automatically() ? mapping : draws};
+  }
+
   friend constexpr bool operator==(const Rounding&, const Rounding&) = default;
 
   static const Rounding nearest_even, nearest_away, toward_zero, up, down, stochastic;

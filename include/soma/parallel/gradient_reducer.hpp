@@ -67,8 +67,8 @@ class GradientReducer final : public GradientReceiver {
   // those of Communicator.
   SOMA_INLINE void receive(const Var& parameter, Gradient addend) override;
   SOMA_INLINE void complete(const Var& parameter, DType type) override;
-  // Rounding uses new draws for each step.
-  void begin_step(std::uint64_t step);
+  // Rounding uses new draws for each step: by `mapping` where the format's draws are automatic.
+  void begin_step(std::uint64_t step, DrawMapping mapping = DrawMapping::automatic);
 
   // Waits for all sums in transit and adds them to the parameters. Every rank calls it after the
   // same addends. Errors as of Communicator.
@@ -120,6 +120,7 @@ class GradientReducer final : public GradientReceiver {
   HeapVector<Shared<GradientBucket>> buckets_;
   Shared<GradientBucket> filling_;
   std::uint32_t step_ = 0;
+  DrawMapping mapping_ = DrawMapping::automatic;
   std::uint64_t reduced_ = 0;  // elements of this step so far
   std::size_t started_ = 0;    // buckets at the front that have left
   std::size_t finished_ = 0;   // buckets that are done

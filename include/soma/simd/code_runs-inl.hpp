@@ -157,22 +157,27 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void encode_loop(const CodecParams& params,
 }
 
 // For bf16, rounded to nearest even or with 16 random bits: this conversion has to be as fast as
-// memory. Rounding discards the lower half of the bits, so it is one addition. `random` is in the
-// lower halves.
+// memory. Rounding discards the lower half of the bits, so it is one addition; the code is the
+// upper half of what is returned. `random` is in the lower halves.
 template <bool kStochastic, class D32>
-HWY_INLINE hn::Vec<D32> bf16_codes(D32 d, hn::Vec<D32> bits, hn::Vec<D32> random) {
+HWY_INLINE hn::Vec<D32> bf16_halves(D32 d, hn::Vec<D32> bits, hn::Vec<D32> random) {
   auto addend = random;
   if constexpr (!kStochastic)
     addend = hn::Add(hn::Set(d, 0x7FFFu), hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1u)));
-  auto codes = hn::ShiftRight<16>(hn::Add(bits, addend));
-  const auto is_nan = hn::Gt(hn::And(bits, hn::Set(d, 0x7FFFFFFFu)), hn::Set(d, 0x7F800000u));
+  auto halves = hn::Add(bits, addend);
+  const hn::RebindToSigned<D32> di;  // magnitudes compare faster with signs
+  const auto magnitude = hn::BitCast(di, hn::And(bits, hn::Set(d, 0x7FFFFFFFu)));
+  const auto is_nan = hn::RebindMask(d, hn::Gt(magnitude, hn::Set(di, 0x7F800000)));
   if (HWY_UNLIKELY(!hn::AllFalse(d, is_nan))) {
-    const auto cut = hn::ShiftRight<16>(bits);
-    const auto empty = hn::Eq(hn::And(cut, hn::Set(d, 0x7Fu)), hn::Zero(d));
-    codes =
-        hn::IfThenElse(is_nan, hn::Or(cut, hn::IfThenElseZero(empty, hn::Set(d, 0x40u))), codes);
+    const auto empty = hn::Eq(hn::And(bits, hn::Set(d, 0x7F0000u)), hn::Zero(d));
+    const auto quiet = hn::Or(bits, hn::IfThenElseZero(empty, hn::Set(d, 0x400000u)));
+    halves = hn::IfThenElse(is_nan, quiet, halves);
   }
-  return codes;
+  return halves;
+}
+template <bool kStochastic, class D32>
+HWY_INLINE hn::Vec<D32> bf16_codes(D32 d, hn::Vec<D32> bits, hn::Vec<D32> random) {
+  return hn::ShiftRight<16>(bf16_halves<kStochastic>(d, bits, random));
 }
 
 template <bool kStochastic>
@@ -180,13 +185,23 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void encode_bf16(const std::byte* from, std
                                                       std::byte* to, const std::byte* words) {
   const Lanes32 d;
   const hn::Rebind<std::uint16_t, decltype(d)> half;
-
-  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+  const std::size_t lanes = hn::Lanes(d);
+  const auto halves = [&](std::size_t at) HWY_ATTR {
     auto random = hn::Zero(d);
-    if constexpr (kStochastic) random = hn::PromoteTo(d, load_bytes(half, words + 2 * i));
-    const auto codes = bf16_codes<kStochastic>(d, load_bytes(d, from + 4 * i), random);
-    store_bytes(half, hn::TruncateTo(half, codes), to + 2 * i);
-  }
+    if constexpr (kStochastic) random = hn::PromoteTo(d, load_bytes(half, words + 2 * at));
+    return bf16_halves<kStochastic>(d, load_bytes(d, from + 4 * at), random);
+  };
+  std::size_t i = 0;
+#if HWY_TARGET == HWY_AVX2
+  // Two vectors at a time take fewer shuffles: 1.25 times as fast.
+  const hn::Repartition<std::uint16_t, decltype(d)> d16;
+  for (; i + 2 * lanes <= count; i += 2 * lanes)
+    store_bytes(
+        d16, hn::ConcatOdd(d16, hn::BitCast(d16, halves(i + lanes)), hn::BitCast(d16, halves(i))),
+        to + 2 * i);
+#endif
+  for (; i < count; i += lanes)
+    store_bytes(half, hn::TruncateTo(half, hn::ShiftRight<16>(halves(i))), to + 2 * i);
 }
 
 template <int kWidth>

@@ -75,8 +75,7 @@ HWY_INLINE V32 rounding_addend(D32 d, const CodecParams& p, V32 bits, V32 signif
 // 1 in lanes where the discarded field, its top 32 bits, plus the random word carries; else 0.
 // `shift` up to 63.
 template <class D32, class V32 = hn::Vec<D32>>
-HWY_INLINE V32 stochastic_carry(D32 d, const CodecParams& p, V32 fixed, V32 shift, V32 random) {
-  const V32 word = hn::And(random, hn::Set(d, p.random_mask));
+HWY_INLINE V32 stochastic_carry(D32 d, V32 fixed, V32 shift, V32 word) {
   const V32 short_shift = hn::Min(shift, hn::Set(d, 31u));
   // fixed << (32 - shift), in two steps because a shift by 32 is undefined.
   const V32 aligned = hn::ShiftLeft<1>(hn::Shl(fixed, hn::Sub(hn::Set(d, 31u), short_shift)));
@@ -84,6 +83,23 @@ HWY_INLINE V32 stochastic_carry(D32 d, const CodecParams& p, V32 fixed, V32 shif
   const auto long_field = hn::Gt(shift, hn::Set(d, 31u));
   const V32 top = hn::IfThenElse(long_field, hn::Shr(fixed, excess), aligned);
   return hn::IfThenElseZero(hn::Gt(top, hn::Not(word)), hn::Set(d, 1u));
+}
+
+// The part of `fixed` above the discarded field, plus the carry. Where a field has 1 to 31 bits
+// it and as many top bits of the word carry exactly if it and the whole word do: one addition. Zero
+// counts as such, whatever its shift.
+template <class D32, class V32 = hn::Vec<D32>>
+HWY_INLINE V32 stochastic_code(D32 d, const CodecParams& p, V32 fixed, V32 shift, V32 random) {
+  const hn::RebindToSigned<D32> di;
+  const V32 word = hn::And(random, hn::Set(d, p.random_mask));
+  const V32 short_shift = hn::Min(shift, hn::Set(d, 31u));
+  const auto is_long = hn::Gt(hn::BitCast(di, shift), hn::Set(di, 31));
+  const V32 long_fixed = hn::IfThenElseZero(hn::RebindMask(d, is_long), fixed);
+  if (HWY_LIKELY(p.mantissa_bits < 23 && hn::AllTrue(d, hn::Eq(long_fixed, hn::Zero(d)))))
+    return hn::Shr(hn::Add(fixed, hn::Shr(word, hn::Sub(hn::Set(d, 32u), short_shift))),
+                   short_shift);
+  const V32 kept = hn::IfThenElseZero(hn::Lt(shift, hn::Set(d, 32u)), hn::Shr(fixed, short_shift));
+  return hn::Add(kept, stochastic_carry(d, fixed, shift, word));
 }
 
 // Codes (right-aligned) of fp32 values given as their bits. `random` counts for
@@ -129,9 +145,7 @@ HWY_INLINE V32 encode_lanes(D32 d, const CodecParams& p, V32 bits, V32 random) {
                              hn::Set(di, longest)));
   V32 code;
   if (kClass == RoundingClass::stochastic) {
-    const V32 kept = hn::IfThenElseZero(hn::Lt(shift, hn::Set(d, 32u)),
-                                        hn::Shr(fixed, hn::Min(shift, hn::Set(d, 31u))));
-    code = hn::Add(kept, stochastic_carry(d, p, fixed, shift, random));
+    code = stochastic_code(d, p, fixed, shift, random);
   } else {
     code = hn::Shr(hn::Add(fixed, rounding_addend<kClass>(d, p, bits, significand, shift)), shift);
   }
@@ -152,7 +166,8 @@ HWY_INLINE V32 encode_lanes(D32 d, const CodecParams& p, V32 bits, V32 random) {
     code = hn::IfThenElse(overflow, hn::Set(d, p.infinity_code), code);
   }
 
-  const auto is_nan = hn::Gt(magnitude, hn::Set(d, 0x7F800000u));
+  const auto is_nan =
+      hn::RebindMask(d, hn::Gt(hn::BitCast(di, magnitude), hn::Set(di, 0x7F800000)));
   if (HWY_UNLIKELY(!hn::AllFalse(d, is_nan))) {
     const V32 payload = hn::And(hn::ShiftRightSame(magnitude, 23 - p.mantissa_bits),
                                 hn::Set(d, p.nan_payload_mask));

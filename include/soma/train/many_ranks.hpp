@@ -55,7 +55,7 @@ class ManyRanks final : public Ranks {
 
   // ---- a step
 
-  SOMA_INLINE void begin_step(std::uint64_t step) override;
+  SOMA_INLINE void begin_step(std::uint64_t step, DrawMapping mapping) override;
   SOMA_INLINE data::Batch part_of(const data::Batch& batch) override;
   SOMA_INLINE float weight_of(float whole, double count) const override;
   GradientReceiver* receiver() override { return &reducer_; }

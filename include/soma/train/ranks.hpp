@@ -62,8 +62,8 @@ class Ranks {
 
   // ---- a step
 
-  // Called before the first batch of a step.
-  virtual void begin_step(std::uint64_t /*step*/) {}
+  // Called before the first batch of a step. `mapping`: of draws in transit that are automatic.
+  virtual void begin_step(std::uint64_t /*step*/, DrawMapping /*mapping*/) {}
   // This rank's part of a batch. Error parallel.ranks: fewer shards than ranks.
   virtual data::Batch part_of(const data::Batch& batch) { return batch; }
   // The factor of this rank's loss in backward, so that the gradients of all ranks add up to

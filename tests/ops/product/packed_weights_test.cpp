@@ -57,6 +57,12 @@ TEST_CASE("packed weights change no bit, whatever rows, threads and types", "[un
 TEST_CASE("a weight that has changed is packed anew", "[unit]") {
   auto context = make_context({.threads = 1});
   PackedWeights packed(context);
+  const Tensor held = random_tensor(context, Shape{70, 64}, "held");
+  packed.pack(held);
+  CHECK(packed.holds(held));
+  held.mutable_data<float>()[0] = 1;
+  CHECK_FALSE(packed.holds(held));
+  packed.clear();
   const Tensor x = random_tensor(context, Shape{20, 64}, "x");
   Tensor weight = random_tensor(context, Shape{70, 64}, "weight");
   const auto check = [&] {
@@ -88,6 +94,12 @@ TEST_CASE("what packed weights refuse", "[unit]") {
   auto context = make_context({.threads = 1});
   PackedWeights packed(context);
   CHECK(id_of([&] { packed.pack(random_tensor(context, Shape{3}, "x")); }) == "tensor.rank");
+  const Tensor whole = Tensor::zeros(context, Shape{8, 8}, DType::int8);
+  CHECK(id_of([&] { packed.pack(whole); }) == "tensor.dtype");
+  const Tensor eights = random_tensor(context, Shape{8, 8}, "x");
+  CHECK(id_of([&] { packed.pack(eights, DType::int32); }) == "tensor.dtype");
+  CHECK_FALSE(packed.holds(eights));
+  CHECK(packed.weights() == 0);
   CHECK(id_of([&] { Tape(context, {.packed = &packed}); }) == "autograd.options");
   // An accumulator of another format reads no panels.
   const Tensor x = random_tensor(context, Shape{20, 64}, "x");

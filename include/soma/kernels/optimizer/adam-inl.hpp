@@ -45,8 +45,10 @@ HWY_INLINE void step_moments(D d, const MomentFactors& by, V gradient, V& m, V& 
   const V g = hn::Mul(gradient, hn::Set(d, by.gradient));
   m = fused(d, hn::Set(d, by.beta1), m, hn::Mul(hn::Set(d, by.share1), g));
   v = fused(d, hn::Set(d, by.beta2), v, hn::Mul(hn::Mul(hn::Set(d, by.share2), g), g));
-  m = zero_below(d, smallest_first_moment, m);
-  v = hn::IfThenElse(hn::Eq(m, hn::Zero(d)), zero_below(d, smallest_second_moment, v), v);
+  // A kept m is not 0, so v need not wait for it.
+  const auto kept = is_not_below(d, smallest_first_moment, m);
+  m = hn::IfThenElseZero(kept, m);
+  v = hn::IfThenElseZero(hn::Or(kept, is_not_below(d, smallest_second_moment, v)), v);
 }
 
 // ---- AdamW:  w = fma(decay_factor, w, -(step_size * m / fma(sqrt(v), 1 / sqrt(correction2),
@@ -161,28 +163,42 @@ HWY_INLINE EvenOdd<V> load_even_odd(D d, const std::byte* codes) {
 template <bool kMayBeNan, class D, class V, class V32>
 HWY_INLINE void store_even_odd(D, const EvenOdd<V>& x, V32 random, std::byte* codes) {
   const hn::RebindToUnsigned<D> d32;
+  const hn::Repartition<std::uint16_t, D> d16;
   const auto even = hn::BitCast(d32, x.even), odd = hn::BitCast(d32, x.odd);
-  const auto upper = hn::Set(d32, 0xFFFF0000u);
-  const auto random_even = hn::AndNot(upper, random), random_odd = hn::ShiftRight<16>(random);
+  const auto random_even = hn::AndNot(hn::Set(d32, 0xFFFF0000u), random);
+  const auto random_odd = hn::ShiftRight<16>(random);
   if constexpr (kMayBeNan) {
     const auto of_odd = bf16_codes<true>(d32, odd, random_odd);
     store_bytes(d32, hn::Or(bf16_codes<true>(d32, even, random_even), hn::ShiftLeft<16>(of_odd)),
                 codes);
   } else {
-    store_bytes(d32,
-                hn::Or(hn::ShiftRight<16>(hn::Add(even, random_even)),
-                       hn::And(hn::Add(odd, random_odd), upper)),
-                codes);
+    const auto of_even = hn::ShiftRight<16>(hn::Add(even, random_even));
+    const auto of_odd = hn::Add(odd, random_odd);
+    store_bytes(d16, hn::OddEven(hn::BitCast(d16, of_odd), hn::BitCast(d16, of_even)), codes);
   }
+}
+
+// Two vectors of a gradient's elements from `at` on.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE EvenOdd<V> even_odd_gradient(D d, const float* gradient, std::size_t at) {
+  const auto first = load_bytes(d, gradient + at);
+  const auto second = load_bytes(d, gradient + at + hn::Lanes(d));
+  return {hn::ConcatEven(d, second, first), hn::ConcatOdd(d, second, first)};
+}
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE EvenOdd<V> even_odd_gradient(D d, const std::byte* stored, std::size_t at) {
+  return load_even_odd(d, stored + 2 * at);
 }
 
 }  // namespace
 
 // adam_chunk() of bf16 with 16 random bits of ARS. Blocks are drawn between steps, whose quotients
 // and roots keep a unit busy that nothing else needs: 1.25 times as fast as drawing a chunk first.
-// `count` is a multiple of two vectors; the runs draw beside each other.
+// `count` is a multiple of two vectors; the runs draw beside each other. `gradient`: of fp32, or
+// bytes of bf16.
+template <class Gradient>
 HWY_NOINLINE HWY_MAYBE_UNUSED static void adam_chunk_drawing(
-    const AdamArgs& step, const float* gradient, const DrawnBf16& weight, const DrawnBf16& m_run,
+    const AdamArgs& step, const Gradient* gradient, const DrawnBf16& weight, const DrawnBf16& m_run,
     const DrawnBf16& v_run, std::size_t count) {
   const StepLanes d;
   const hn::RebindToUnsigned<StepLanes> d32;
@@ -194,17 +210,17 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void adam_chunk_drawing(
   const auto start_w = blocks.start(weight.draw), start_m = blocks.start(m_run.draw),
              start_v = blocks.start(v_run.draw);
   const auto words = [&](auto start) HWY_ATTR { return hn::BitCast(d32, blocks.words(start)); };
+  std::byte *const w_codes = weight.codes, *const m_codes = m_run.codes,
+                   *const v_codes = v_run.codes;
   for (std::size_t i = 0; i < count; i += 2 * lanes, blocks.next()) {
-    std::byte *w_at = weight.codes + 2 * i, *m_at = m_run.codes + 2 * i,
-              *v_at = v_run.codes + 2 * i;
+    std::byte *w_at = w_codes + 2 * i, *m_at = m_codes + 2 * i, *v_at = v_codes + 2 * i;
     auto w = load_even_odd(d, w_at), m = load_even_odd(d, m_at), v = load_even_odd(d, v_at);
-    const auto first = load_bytes(d, gradient + i), second = load_bytes(d, gradient + i + lanes);
-    step_adam(d, args, moments, hn::ConcatEven(d, second, first), w.even, m.even, v.even);
-    step_adam(d, args, moments, hn::ConcatOdd(d, second, first), w.odd, m.odd, v.odd);
+    const auto g = even_odd_gradient(d, gradient, i);
+    step_adam(d, args, moments, g.even, w.even, m.even, v.even);
+    step_adam(d, args, moments, g.odd, w.odd, m.odd, v.odd);
     const auto of_w = words(start_w), of_m = words(start_m), of_v = words(start_v);
-    // Where m or v is NaN, so is w.
-    const auto is_nan = hn::Or(hn::IsNaN(w.even), hn::IsNaN(w.odd));
-    if (HWY_UNLIKELY(!hn::AllFalse(d, is_nan))) {
+    // Where m or v is NaN, so is w; infinities of both signs may look like one, and may.
+    if (HWY_UNLIKELY(!hn::AllFalse(d, hn::IsNaN(hn::Add(w.even, w.odd))))) {
       store_even_odd<true>(d, w, of_w, w_at);
       store_even_odd<true>(d, m, of_m, m_at);
       store_even_odd<true>(d, v, of_v, v_at);
@@ -279,16 +295,23 @@ static inline void adam(const AdamArgs& args) noexcept {
   const auto step = [&](const StepChunk& chunk) {
     const std::size_t first = chunk.first, count = chunk.count;
     if (!chunk.live && stays) return;
-    const float* g = chunk.live ? load_gradient(gradient, chunk, scratch) : nullptr;
     const std::size_t whole = whole_groups(count);
     const bool coupled = args.coupled_decay != 0;
 #if SOMA_HAS_AES
     if (by_vectors && chunk.live && count % (2 * hn::Lanes(StepLanes())) == 0) {
       const DrawnBf16 of_w(weight, first), of_m(m, first), of_v(v, first);
-      if (of_w.draws_beside(of_m) && of_w.draws_beside(of_v))
-        return adam_chunk_drawing(args, g, of_w, of_m, of_v, count);
+      if (of_w.draws_beside(of_m) && of_w.draws_beside(of_v)) {
+        if (chunk.has_gradient && gradient.source.dtype == DType::bf16)
+          adam_chunk_drawing(args, gradient.source.data + 2 * chunk.gradient, of_w, of_m, of_v,
+                             count);
+        else
+          adam_chunk_drawing(args, load_gradient(gradient, chunk, scratch), of_w, of_m, of_v,
+                             count);
+        return;
+      }
     }
 #endif
+    const float* g = chunk.live ? load_gradient(gradient, chunk, scratch) : nullptr;
     if (all_drawn && whole == count && !coupled) {
       const DrawnBf16Lanes w(weight, first, count, words.weight);
       if (chunk.live)

@@ -16,6 +16,7 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -121,14 +122,18 @@ static inline void store_chunk(const StepRun& run, std::size_t first, std::size_
   store_run(run.target, first, count, run.next, scratch);
 }
 
-// x, or zero where its magnitude is below `smallest`, which keeps NaN. Compared as integers: many
-// processors take thirty times as long over subnormal operands.
+// True where the magnitude of x is at least `smallest`, above 0, and for NaN. Compared as integers:
+// many processors take thirty times as long over subnormal operands.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V zero_below(D d, float smallest, V x) {
+HWY_INLINE hn::Mask<D> is_not_below(D d, float smallest, V x) {
   const hn::RebindToSigned<D> di;
   const auto magnitude = hn::BitCast(di, hn::Abs(x));
-  const auto below = hn::Lt(magnitude, hn::BitCast(di, hn::Set(d, smallest)));
-  return hn::IfThenZeroElse(hn::RebindMask(d, below), x);
+  const auto below = hn::Set(di, std::bit_cast<std::int32_t>(smallest) - 1);
+  return hn::RebindMask(d, hn::Gt(magnitude, below));
+}
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V zero_below(D d, float smallest, V x) {
+  return hn::IfThenElseZero(is_not_below(d, smallest, x), x);
 }
 
 }  // namespace HWY_NAMESPACE

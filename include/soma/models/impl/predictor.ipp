@@ -11,6 +11,7 @@
 #include <soma/nn/later.hpp>
 #include <soma/nn/scope.hpp>
 #include <soma/system/clock.hpp>
+#include <soma/system/mapped_pages.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -180,12 +181,34 @@ SOMA_INLINE void Predictor::warm(std::size_t tokens) const {
   if (options_.lanes > 1) heap.reserve((options_.lanes - 1) * (heap.peak_bytes() - used));
 }
 
+SOMA_INLINE Parameters Predictor::parameters() const {
+  return classifier_ ? classifier_->parameters() : nn::parameters(encoder());
+}
+
+SOMA_INLINE std::size_t Predictor::release_originals() const {
+  const auto require = [](bool given, std::string_view option) {
+    if (!given)
+      fail(error_id::predictor, "Predictor::release_originals",
+           std::string("options.").append(option), "false",
+           "true: memory of packed weights in a mapped file can be given back");
+  };
+  require(options_.packed, "packed");
+  require(options_.in_place, "in_place");
+  std::size_t released = 0;
+  for (const Parameter& parameter : parameters()) {
+    const Tensor& value = parameter.var.value();
+    // Values that cannot be written lie in the file.
+    if (!value.storage().writable() && packed_.holds(value))
+      released += system::release_pages(static_cast<const std::byte*>(value.raw()), value.bytes());
+  }
+  return released;
+}
+
 SOMA_INLINE PredictorBytes Predictor::bytes() const {
   PredictorBytes result;
   std::size_t in_heap = 0;
   std::vector<std::uint64_t> seen;
-  const Parameters parameters = classifier_ ? classifier_->parameters() : nn::parameters(encoder());
-  for (const Parameter& parameter : parameters) {
+  for (const Parameter& parameter : parameters()) {
     const Tensor& value = parameter.var.value();
     if (contains(seen, value.storage().id()) && !parameter.whole()) continue;
     seen.push_back(value.storage().id());

@@ -5,6 +5,7 @@
 
 #include <soma/autograd/parameter.hpp>
 #include <soma/base/name_pattern.hpp>
+#include <soma/base/record.hpp>
 #include <soma/numeric/precision_text.hpp>
 #include <soma/ops/product_formats.hpp>
 #include <soma/ops/records.hpp>
@@ -40,6 +41,19 @@ SOMA_INLINE PrecisionState::PrecisionState(Context& context, const Precision& pr
 SOMA_INLINE void PrecisionState::use_parts(const GlobalMaximum& maximum) {
   part_ = true;
   set_maximum(maximum);
+}
+
+SOMA_INLINE void PrecisionState::describe(Record& record) const {
+  // Runs with the first mapping record nothing, as before there was a second one.
+  if (mapping_ != DrawMapping::ars) return;
+  bool draws = precision_.reduction.rounding.draws_automatically();
+  for (std::size_t i = 0; i < roles.size(); ++i)
+    draws = draws || quantizer(i).rounding.draws_automatically();
+  if (draws) record.set(mapping_entry, to_string(mapping_));
+}
+
+SOMA_INLINE void PrecisionState::keep_mapping(const Record& described) {
+  mapping_ = described.contains(mapping_entry) ? DrawMapping::ars : DrawMapping::philox;
 }
 
 SOMA_INLINE DType PrecisionState::activations() const {
@@ -238,6 +252,7 @@ SOMA_INLINE void PrecisionState::set_formats(Layer& layer, const ProductPlace& p
     for (std::size_t i = 0; i < roles.size(); ++i) {
       LinearOperand& operand = layer.operand(i);
       operand.quantizer = quantizer(i);
+      operand.quantizer.rounding = operand.quantizer.rounding.drawn_by(mapping_);
       operand.draw = {.seed = seed_, .stream = stream_id(path, roles[i])};
       operand.scale = scale_of(layer.histories[i]);
     }

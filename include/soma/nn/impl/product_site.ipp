@@ -4,6 +4,8 @@
 #include <soma/nn/product_site.hpp>
 
 #include <soma/autograd/functions.hpp>
+#include <soma/base/error.hpp>
+#include <soma/base/error_ids.hpp>
 #include <soma/nn/scope.hpp>
 #include <soma/ops/image/settings.hpp>
 #include <soma/ops/product_formats.hpp>
@@ -31,6 +33,10 @@ SOMA_INLINE Var linear_at(const ProductSite& site, Tape& tape, const Var& x, con
                           const Var& bias, const LinearSetting& setting, const Var& residual) {
   LinearFormats* formats = site.formats(tape, x, weight, false);
   if (formats == nullptr) return linear(tape, x, weight, bias, setting, residual);
+  if (tape.options().packed != nullptr)
+    fail(error_id::tape_options, "Tape", "options.packed",
+         "set with a precision that converts the operands of " + soma::quoted(site.path()),
+         "a precision whose products read stored numbers, or no packed weights");
   return tape.apply(*formats->product,
                     QuantizedLinearSetting{.activation = setting.activation,
                                            .dropout = setting.dropout,

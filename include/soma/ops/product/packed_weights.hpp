@@ -39,8 +39,8 @@ class PackedWeights {
   PackedWeights(const PackedWeights&) = delete;
   PackedWeights& operator=(const PackedWeights&) = delete;
 
-  // Packs a weight [N, K] for products with x of that type, unless its panels are there. Error
-  // tensor.rank.
+  // Packs a weight [N, K] for products with x of that type, unless its panels are there. Errors
+  // tensor.rank; tensor.dtype: products cannot read stored numbers of these types in panels.
   void pack(const Tensor& weight, DType x = DType::fp32);
   // The same for the matrices among parameters: each variable once. Tables of embeddings would be
   // packed as well, so pass the parameters of layers.
@@ -51,6 +51,8 @@ class PackedWeights {
   }
   void clear();
 
+  // True if there are panels of the weight as it is now.
+  bool holds(const Tensor& weight) const;
   std::size_t bytes() const;    // the bytes of all panels
   std::size_t weights() const;  // that are packed
 

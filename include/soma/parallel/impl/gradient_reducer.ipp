@@ -69,8 +69,9 @@ SOMA_INLINE void GradientReducer::complete(const Var& parameter, DType type) {
   round_gradient(context_, parameter, type);  // all addends have been given
 }
 
-SOMA_INLINE void GradientReducer::begin_step(std::uint64_t step) {
+SOMA_INLINE void GradientReducer::begin_step(std::uint64_t step, DrawMapping mapping) {
   step_ = static_cast<std::uint32_t>(step);
+  mapping_ = mapping;
   reduced_ = 0;
 }
 
@@ -96,11 +97,11 @@ SOMA_INLINE void GradientReducer::finish() {
 }
 
 SOMA_INLINE Shared<GradientBucket> GradientReducer::new_bucket(int tag) {
-  return Shared<GradientBucket>::make(
-      context_.heap(), context_, communicator_, tag,
-      ReductionSetting{.keep_own_rows = options_.keep_own_rows,
-                       .format = options_.format,
-                       .draw = {.seed = options_.seed, .step = step_}});
+  ReductionSetting setting{.keep_own_rows = options_.keep_own_rows,
+                           .format = options_.format,
+                           .draw = {.seed = options_.seed, .step = step_}};
+  setting.format.rounding = setting.format.rounding.drawn_by(mapping_);
+  return Shared<GradientBucket>::make(context_.heap(), context_, communicator_, tag, setting);
 }
 
 SOMA_INLINE void GradientReducer::close_bucket() {

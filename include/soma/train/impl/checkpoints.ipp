@@ -22,7 +22,9 @@ inline constexpr std::string_view validation_key = "validation.content";
 namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE Record TrainerBase::identity(const data::BatchSource& batches) const {
-  return identity_of(context_, task_, batches, options_, schedule_, *optimizer_);
+  Record record = identity_of(context_, task_, batches, options_, schedule_, *optimizer_);
+  precision_.describe(record);
+  return record;
 }
 
 // True if validation rows decide which weights the run ends with.
@@ -94,6 +96,7 @@ SOMA_INLINE void TrainerBase::resume(data::BatchSource& batches) {
 SOMA_INLINE void TrainerBase::load(Checkpoint checkpoint, data::BatchSource& batches) {
   check_operators(checkpoint.progress, context_);
   optimizer_->keep_mapping(checkpoint.identity);
+  precision_.keep_mapping(checkpoint.identity);
   if (options_.keep_warmup) {
     schedule_.warmup = checkpoint.identity.count("schedule.warmup");
     schedule_.check();

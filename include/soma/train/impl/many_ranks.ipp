@@ -100,7 +100,9 @@ SOMA_INLINE GlobalMaximum ManyRanks::maximum() {
           }};
 }
 
-SOMA_INLINE void ManyRanks::begin_step(std::uint64_t step) { reducer_.begin_step(step); }
+SOMA_INLINE void ManyRanks::begin_step(std::uint64_t step, DrawMapping mapping) {
+  reducer_.begin_step(step, mapping);
+}
 
 SOMA_INLINE data::Batch ManyRanks::part_of(const data::Batch& batch) {
   const Part own = owned_shards(batch.inputs.sequences.shards(), communicator_.rank(), count());

@@ -33,7 +33,7 @@ SOMA_INLINE const Parameters& TapeGradients::parameters() const { return task_.p
 
 SOMA_INLINE StepSums TapeGradients::run(data::BatchSource& batches, const StepRequest& request) {
   clear_gradients(task_.parameters());
-  ranks_.begin_step(request.step);
+  ranks_.begin_step(request.step, precision_.mapping());
   precision_.gather_gradients(request.batches > 1);
   StepSums sums;
   std::vector<BatchLoss> losses;

@@ -3,6 +3,8 @@
 
 #include <soma/ops/product/packed_weights.hpp>
 
+#include <soma/base/error.hpp>
+#include <soma/base/error_ids.hpp>
 #include <soma/base/sizes.hpp>
 #include <soma/kernels/gemm/multiply.hpp>
 #include <soma/kernels/table.hpp>
@@ -23,6 +25,10 @@ SOMA_INLINE PackedWeights::PackedWeights(Context& context)
 
 SOMA_INLINE void PackedWeights::pack(const Tensor& weight, DType x) {
   detail::check_rank("PackedWeights::pack", "weight", weight, 2);
+  detail::check_floating("PackedWeights::pack", "weight", weight);
+  if (!is_floating(x))
+    fail(error_id::tensor_dtype, "PackedWeights::pack", "x", to_string(x),
+         "a floating type, whose products read panels");
   const detail::TensorRows rows = detail::rows_of(context_, weight);
   GemmArgs args{.m = 1, .n = rows.rows(), .k = rows.columns()};
   args.a.dtype = x;
@@ -34,6 +40,12 @@ SOMA_INLINE void PackedWeights::pack(const Tensor& weight, DType x) {
 SOMA_INLINE void PackedWeights::clear() {
   const Mutex::Lock lock(mutex_);
   entries_.clear();
+}
+
+SOMA_INLINE bool PackedWeights::holds(const Tensor& weight) const {
+  const Mutex::Lock lock(mutex_);
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [&](const Entry& entry) { return entry.source == weight.identity(); });
 }
 
 SOMA_INLINE std::size_t PackedWeights::bytes() const {

@@ -54,7 +54,7 @@ SOMA_INLINE void PipelineGradients::begin(data::BatchSource& batches) {
 SOMA_INLINE StepSums PipelineGradients::run(data::BatchSource& batches,
                                             const StepRequest& request) {
   clear_gradients(own_);
-  ranks_.same_stage().begin_step(request.step);
+  ranks_.same_stage().begin_step(request.step, precision_.mapping());
   precision_.gather_gradients(request.batches > 1);
   StepSums sums;
   const ReductionTimes before = ranks_.same_stage().reduction_times();
