@@ -9,6 +9,7 @@
 // optimizer; an evaluation. Timing of other ranks is not known, so messages count as long as they
 // may exist. Gradients of tables with few rows count the rows of the largest batch.
 
+#include <soma/ops/operator.hpp>
 #include <soma/parallel/schedule.hpp>
 #include <soma/train/memory/batch_sizes.hpp>
 #include <soma/train/memory/estimate.hpp>
@@ -50,6 +51,16 @@ struct RankProblem {
   bool average = false, whole_first_step = false, evaluates = true;
   std::uint64_t data = 0;  // heap of the batches of a step, and before the run
 };
+
+// Beside its elements a tensor has a header in the heap and a record of its storage, and ends at a
+// unit of the heap.
+inline constexpr std::uint64_t tensor_bytes = 192;
+// Entries of a gradient on its way to a parameter: the sums that wait for micro-batches, and those
+// of a bucket. Lists double, so up to twice their entries.
+inline constexpr std::uint64_t waiting_entry = 2 * sizeof(Gradient);
+inline constexpr std::uint64_t bucket_entry = 4 * sizeof(Gradient);
+// One in so many bytes is added for what is not modelled: small records of other parts of a run.
+inline constexpr std::uint64_t margin = 50;
 
 // The largest of the replicas. Error parallel.argument: a size of micro-batches that was not
 // measured.

@@ -53,6 +53,7 @@ class StepReplay {
   std::uint64_t gradients_ = 0, filling_ = 0;  // now; in the bucket that is being filled
   std::uint64_t filling_stored_ = 0;           // the same as the step keeps it
   std::uint64_t scratch_ = 0;                  // of buckets on their way
+  std::uint64_t entries_ = 0;                  // of gradients on their way
   std::vector<std::uint64_t> sparse_{};        // sums that wait for the end of a batch
   std::uint64_t batch_ = 0;                    // sums of this batch, in gradients_
   std::uint64_t final_ = 0;                    // what this batch adds to the parameters
@@ -67,13 +68,18 @@ SOMA_INLINE StepReplay::StepReplay(const RankProblem& problem, std::size_t repli
       parts_(microbatches * problem.replicas) {
   while ((std::size_t{1} << size_) < parts_) ++size_;
   for (const ParameterMemory& parameter : problem.parameters) {
-    now_.weights += parameter.value;
-    if (has_moments) now_.moments += part_of(parameter.moments, parameter.shape);
-    if (problem.average) now_.average += parameter.value;
+    now_.weights += parameter.value + tensor_bytes;
+    if (has_moments && parameter.moments != 0)
+      now_.moments += part_of(parameter.moments, parameter.shape) + 2 * tensor_bytes;
+    if (problem.average) now_.average += parameter.value + tensor_bytes;
   }
   for (const PieceProfile& piece : problem.pieces) {
     now_.tables += piece.tables;
     now_.workspaces += piece.tape * problem.in_flight;
+    for (const GradientStep& step : size_of(piece, size_).backward) {
+      // The optimizer marks rows that it has stepped.
+      if (has_moments && step.sparse) now_.moments += step.shape[0];
+    }
   }
   now_.data = problem.data;
   for (std::size_t i = 0; i < problem.pieces.size(); ++i) {
@@ -151,13 +157,13 @@ SOMA_INLINE std::uint64_t StepReplay::messages(std::size_t number) const {
 
 SOMA_INLINE std::uint64_t StepReplay::sum_bytes(const GradientStep& step, std::size_t piece,
                                                 std::size_t at, std::size_t level) const {
-  if (!step.sparse || level == 0) return step.bytes;
+  if (!step.sparse || level == 0) return step.bytes + tensor_bytes;
   // Rows of 2^level micro-batches: those of a part that is as much larger.
   const std::vector<PieceMemory>& sizes = problem_.pieces[piece].sizes;
   std::uint64_t bytes = step.bytes << level;
   if (level <= size_ && at < sizes[size_ - level].backward.size())
     bytes = (std::min)(bytes, sizes[size_ - level].backward[at].bytes);
-  return (std::min)(bytes, step.whole);
+  return (std::min)(bytes, step.whole) + 2 * tensor_bytes;
 }
 
 SOMA_INLINE std::uint64_t StepReplay::waiting_bytes(const GradientStep& step, std::size_t piece,
@@ -174,7 +180,7 @@ SOMA_INLINE void StepReplay::note(std::uint64_t activations, std::uint64_t works
   sum.activations += activations;
   sum.workspaces += workspaces;
   sum.messages += messages;
-  sum.gradients += gradients_ + scratch_ + more_gradients;
+  sum.gradients += gradients_ + scratch_ + entries_ + more_gradients;
   if (sum.heap() > most_.heap()) most_ = sum;
 }
 
@@ -195,6 +201,12 @@ SOMA_INLINE void StepReplay::receive(const GradientStep& step, std::size_t piece
   const std::size_t levels = static_cast<std::size_t>(std::countr_one(index));
   const std::uint64_t before = waiting_bytes(step, piece, at, index);
   const std::uint64_t sum = sum_bytes(step, piece, at, levels);
+  if (problem_.sums == GradientSums::ranks) {
+    if (last)
+      entries_ += bucket_entry;
+    else if (std::has_single_bit(index + 1))  // a new level
+      entries_ += waiting_entry;
+  }
   // A sum of rows is a tensor of its own.
   note(activations, workspaces, messages, step.sparse && levels != 0 ? sum : 0);
   gradients_ -= (std::min)(gradients_, before);
@@ -269,7 +281,7 @@ SOMA_INLINE void StepReplay::finish_batch() {
     note(others, 0, 0, problem_.replicas > 1 ? bytes * 5 / 2 : bytes * 2);
   sparse_.clear();
   gradients_ = gradients_ - batch_ + final_;
-  scratch_ = batch_ = final_ = 0;
+  scratch_ = entries_ = batch_ = final_ = 0;
 }
 
 SOMA_INLINE void StepReplay::step() { note(0, 0, 0); }
@@ -279,7 +291,11 @@ SOMA_INLINE void StepReplay::evaluate() {
   for (const PieceProfile& piece : problem_.pieces)
     most = (std::max)(most, piece.sizes.front().evaluation);
   gradients_ = 0;
-  note(0, most, problem_.first ? 0 : problem_.input * parts_);
+  now_.data += problem_.batches->bytes;  // the first batch stays beside the others
+  // What arrives for this batch, and what it leaves and the batch before has left.
+  const std::uint64_t result =
+      problem_.last ? 0 : problem_.pieces.back().sizes.front().result;
+  note(0, most, (problem_.first ? 0 : problem_.input * parts_) + result);
 }
 
 SOMA_INLINE MemoryEstimate StepReplay::run() {
@@ -291,6 +307,7 @@ SOMA_INLINE MemoryEstimate StepReplay::run() {
   }
   step();
   if (problem_.evaluates) evaluate();
+  most_.workspaces += most_.heap() / margin;
   return most_;
 }
 

@@ -99,7 +99,7 @@ SOMA_INLINE double PipelineGradients::network_rate() {
   if (pipeline.network != 0) return pipeline.network;
   Communicator& world = groups_.world();
   if (!pipeline.cuts.empty() || pipeline.optimize != Optimize::speed || world.size() < 2) return 0;
-  constexpr std::size_t bytes = std::size_t{1} << 20;
+  constexpr std::size_t bytes = std::size_t{1} << 18;
   constexpr int times = 4;
   const Tensor buffer = Tensor::zeros(context_, Shape{bytes}, DType::uint8);
   double best = 0;
