@@ -71,6 +71,8 @@ class PlanCosts {
   // leftmost. Error parallel.plan: too few pieces, or none within the limit, with the smallest
   // limit that works.
   std::vector<std::size_t> choose(const PlanLayout& layout, std::uint64_t limit) const;
+  // The same without an error: where nothing is within the limit, the cuts that need least.
+  std::vector<std::size_t> best_cuts(const PlanLayout& layout, std::uint64_t limit) const;
 
  private:
   const std::vector<PieceProfile>& profiles(const PlanLayout& layout) const;

@@ -31,6 +31,8 @@ std::string fingerprint_of(const nn::Pieces& pieces, const Parameters& parameter
 // result, the tape none.
 std::uint64_t handle_bytes(Context& context);
 
+void set_value(Record& record, const std::string& name, const RecordValue& value);
+
 bool shares_variable(const nn::Piece& a, const nn::Piece& b);
 
 }  // namespace detail
@@ -58,8 +60,10 @@ std::string difference_of(const Record& decision, const Record& basis);
 // Reads the decision from its file; returns nothing if there is no file. Errors parallel.plan,
 // file.read, record.json and those of Record.
 std::optional<Record> read_decision(const PipelineOptions& options, PipelinePlan& plan);
+// `extra`: further entries.
 void write_decision(const PipelineOptions& options, const PipelinePlan& plan, const Record& basis,
-                    const std::vector<MemoryEstimate>& estimates);
+                    const std::vector<MemoryEstimate>& estimates,
+                    const Record& extra = Record("decision"));
 
 }  // namespace SOMA_NAMESPACE::train
 

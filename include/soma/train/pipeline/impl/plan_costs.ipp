@@ -328,23 +328,26 @@ SOMA_INLINE std::vector<std::size_t> PlanCosts::fastest(const PlanLayout& layout
   return {};
 }
 
-SOMA_INLINE std::vector<std::size_t> PlanCosts::choose(const PlanLayout& layout,
-                                                       std::uint64_t limit) const {
+SOMA_INLINE std::vector<std::size_t> PlanCosts::best_cuts(const PlanLayout& layout,
+                                                          std::uint64_t limit) const {
   std::size_t apart = 0;
   for (const PieceCost& piece : pieces_) apart += piece.joined ? 0 : 1;
   if (layout.partitions == 0 || layout.partitions > apart)
     detail::refuse_partitions(layout.partitions, pieces_.size());
-  if (layout.partitions == 1 && limit == 0) return {};
+  if (layout.partitions == 1) return {};
   if (layout.optimize == Optimize::speed) {
     std::vector<std::size_t> cuts = fastest(layout, limit);
-    if (cuts.size() + 1 == layout.partitions &&
-        (limit == 0 || layout.partitions > 1 || largest(layout, cuts) <= limit))
-      return cuts;
+    if (!cuts.empty()) return cuts;
   }
-  std::vector<std::size_t> cuts = smallest(layout);
+  return smallest(layout);
+}
+
+SOMA_INLINE std::vector<std::size_t> PlanCosts::choose(const PlanLayout& layout,
+                                                       std::uint64_t limit) const {
+  std::vector<std::size_t> cuts = best_cuts(layout, limit);
   const std::uint64_t needed = limit == 0 ? 0 : largest(layout, cuts);
   if (needed > limit)
-    fail(error_id::parallel_plan, "pipeline", "memory limit", std::to_string(limit) + " bytes",
+    fail(error_id::parallel_plan, "pipeline", "memory_limit", std::to_string(limit) + " bytes",
          "at least " + std::to_string(needed) + " bytes, which the largest rank needs");
   return cuts;
 }

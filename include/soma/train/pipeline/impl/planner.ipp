@@ -48,6 +48,21 @@ SOMA_INLINE std::uint64_t handle_bytes(Context& context) {
   return context.heap().bytes_in_use() - before;
 }
 
+SOMA_INLINE void set_value(Record& record, const std::string& name, const RecordValue& value) {
+  switch (value.kind) {
+    case RecordValue::Kind::boolean:
+      return record.set(name, value.boolean);
+    case RecordValue::Kind::count:
+      return record.set(name, value.count);
+    case RecordValue::Kind::number:
+      return record.set(name, value.number);
+    case RecordValue::Kind::integer:
+      return record.set(name, value.integer);
+    case RecordValue::Kind::text:
+      return record.set(name, value.text);
+  }
+}
+
 SOMA_INLINE bool shares_variable(const nn::Piece& a, const nn::Piece& b) {
   for (const Parameter& x : a.parameters)
     for (const Parameter& y : b.parameters)
@@ -186,30 +201,12 @@ SOMA_INLINE std::optional<Record> read_decision(const PipelineOptions& options,
 }
 
 SOMA_INLINE void write_decision(const PipelineOptions& options, const PipelinePlan& plan,
-                                const Record& basis,
-                                const std::vector<MemoryEstimate>& estimates) {
+                                const Record& basis, const std::vector<MemoryEstimate>& estimates,
+                                const Record& extra) {
   if (options.decision.empty()) return;
   Record record = to_record(plan);
-  for (const auto& [name, value] : basis.entries()) {
-    const std::string entry = "for." + name;
-    switch (value.kind) {
-      case RecordValue::Kind::boolean:
-        record.set(entry, value.boolean);
-        break;
-      case RecordValue::Kind::count:
-        record.set(entry, value.count);
-        break;
-      case RecordValue::Kind::number:
-        record.set(entry, value.number);
-        break;
-      case RecordValue::Kind::integer:
-        record.set(entry, value.integer);
-        break;
-      case RecordValue::Kind::text:
-        record.set(entry, value.text);
-        break;
-    }
-  }
+  for (const auto& [name, value] : basis.entries()) detail::set_value(record, "for." + name, value);
+  for (const auto& [name, value] : extra.entries()) detail::set_value(record, name, value);
   for (std::size_t i = 0; i < estimates.size(); ++i)
     add_to_record(record, "stage." + std::to_string(i) + ".", estimates[i]);
   AtomicFile file("PipelineTrainer", options.decision);
