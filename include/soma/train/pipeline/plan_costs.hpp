@@ -19,10 +19,11 @@ struct PlanLayout {
   Pipeline schedule = Pipeline::interleaved;
   Optimize optimize = Optimize::memory;
   bool recompute = false, shard_optimizer = false;
+  bool in_stages = false;  // a PipelineTrainer, also for one stage and whole batches
 
   std::size_t ranks() const { return partitions * replicas; }
   // True for one process, or replicas: a trainer without a pipeline does it.
-  bool plain() const { return partitions == 1 && microbatches == 1; }
+  bool plain() const { return partitions == 1 && microbatches == 1 && !in_stages; }
 };
 
 // What does not depend on the layout.

@@ -79,7 +79,8 @@ SOMA_INLINE void PipelineGradients::choose_cuts(data::BatchSource& batches, doub
                           .schedule = pipeline.schedule,
                           .optimize = pipeline.optimize,
                           .recompute = task_.recomputes(),
-                          .shard_optimizer = options_.shard_optimizer};
+                          .shard_optimizer = options_.shard_optimizer,
+                          .in_stages = true};
   plan_.cuts = costs.choose(layout, pipeline.memory_limit);
   plan_.pieces = costs.costs(layout);
   estimates_ = costs.stages(layout, plan_.cuts);

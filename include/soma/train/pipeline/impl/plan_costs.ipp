@@ -254,7 +254,6 @@ SOMA_INLINE std::vector<std::size_t> PlanCosts::smallest(const PlanLayout& layou
         std::uint64_t& own = bytes[k][i * (n + 1) + j];
         own = stage(layout, k, i, j).process();
         best[k][i] = (std::min)(best[k][i], (std::max)(own, best[k + 1][j]));
-        if (own > best[k][i]) break;  // more pieces need more
       }
     }
   if (best[0][0] == none) detail::refuse_partitions(p, n);
