@@ -2,6 +2,8 @@
 // Begins a run in stages: checks, the assignment of pieces to stages, and the distribution of
 // parameters to ranks. After a run: collects the model.
 
+#include <soma/io/record_json.hpp>
+#include <soma/nn/later.hpp>
 #include <soma/train/pipeline/gradients.hpp>
 #include <soma/train/pipeline/plan_costs.hpp>
 
