@@ -77,13 +77,13 @@ struct PlannedRun {
 };
 
 void run_planned(const PlannedRun& run, int rank, Communicator* ranks, Planned& result) {
-  auto context = make_context(
-      {.log = {&result.log,
-               [](void* log, LogLevel level, std::string_view message) {
-                 if (level >= LogLevel::warning)
-                   static_cast<std::string*>(log)->append(message).append("\n");
-               }},
-       .threads = 1});
+  auto context =
+      make_context({.log = {&result.log,
+                            [](void* log, LogLevel level, std::string_view message) {
+                              if (level >= LogLevel::warning)
+                                static_cast<std::string*>(log)->append(message).append("\n");
+                            }},
+                    .threads = 1});
   nn::Later later;
   models::BertConfig config = soma_test::small_config();
   config.layers = 3;
@@ -188,7 +188,7 @@ TEST_CASE("a plan changes no bit, and is held to its limit", "[unit]") {
   CHECK(refused[1].id == "parallel.rank_lost");
   const std::size_t at = refused[0].error.find("at least ");
   REQUIRE(at != std::string::npos);
-  // What is beside the heap differs a little from call to call.
+  // Memory beside the heap differs a little from call to call.
   const std::uint64_t least = std::stoull(refused[0].error.substr(at + 9));
   constexpr std::uint64_t mebibyte = 1 << 20;
   CHECK(run_planned({.limit = least - 4 * mebibyte})[0].id == "parallel.plan");

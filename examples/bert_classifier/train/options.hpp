@@ -40,7 +40,7 @@ struct DataOptions {
 struct RankOptions {
   std::size_t bucket_bytes = std::size_t{4} << 20;
   bool no_overlap = false, shard_optimizer = false;
-  std::string reduction;  // empty: the format of the precision
+  std::string reduction;         // empty: the format of the precision
   std::string partitions = "1";  // or auto
   std::size_t microbatches = 1;
   std::uint64_t memory_limit = 0;  // bytes of a rank's process

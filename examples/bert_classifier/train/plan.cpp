@@ -33,8 +33,7 @@ soma::train::PlanTable table_of(const PlanCommand& command, const TrainingRows& 
   const auto source = make_source(context, *model, rows, batch_options(options));
   soma::train::TrainerOptions settings = trainer_options(options, launch);
   settings.pipeline = {.later = &later};
-  const auto optimizer =
-      make_optimizer(context, model->parameters(), options, settings.precision);
+  const auto optimizer = make_optimizer(context, model->parameters(), options, settings.precision);
   settings.optimizer = optimizer.get();
   return soma::train::plan(context, *model, *source, settings,
                            {.ranks = ranks,

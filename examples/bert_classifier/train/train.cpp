@@ -97,7 +97,8 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   if (options.kind == "fast") return train_fast(given, options, launch);
   soma::train::TrainerOptions settings = trainer_options(options, launch);
   bool pipeline = options.ranks.has_pipeline();
-  if (pipeline && !options.ranks.automatic()) check_pipeline(settings.pipeline, launch, options.shards);
+  if (pipeline && !options.ranks.automatic())
+    check_pipeline(settings.pipeline, launch, options.shards);
   try_outputs(options, launch.rank() == 0);  // before anything is read
   if (launch.rank() == 0 && options.output.empty())
     std::cout << "There is no --output: the trained model will not be kept"

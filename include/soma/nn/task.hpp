@@ -65,7 +65,7 @@ class Task {
   // Floating-point operations of forward and backward without padding and recomputation; 0: not
   // known.
   virtual double useful_flops(const data::Batch&) const { return 0; }
-  // Whether layers run again in backward (autograd/recompute.hpp), which changes no bit, and the
+  // True if layers run again in backward (autograd/recompute.hpp), which changes no bit; and the
   // choice of it. set_recompute() returns false if the task has no such choice.
   virtual bool recomputes() const { return false; }
   virtual bool set_recompute(bool) { return false; }

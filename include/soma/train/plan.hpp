@@ -16,13 +16,13 @@ namespace SOMA_NAMESPACE::train {
 
 struct PlanRow {
   PlanLayout layout{};
-  int threads = 1;                 // of each rank
+  int threads = 1;                  // threads of each rank
   std::vector<std::size_t> cuts{};  // the first piece of each stage but the first
   std::vector<PieceCost> pieces{};  // for micro-batches of this layout
   std::vector<MemoryEstimate> stages{};
-  std::uint64_t bytes = 0;  // of the largest rank's process
+  std::uint64_t bytes = 0;  // the largest rank's process
   std::uint64_t sent = 0;   // by all ranks in a step
-  double seconds = 0;       // of a step
+  double seconds = 0;       // seconds of a step
   std::string reason{};     // why the row cannot be used; empty: it can
 };
 
@@ -36,6 +36,8 @@ struct PlanOptions {
   // Rows that were planned otherwise, such as one process with more threads than a rank has.
   std::vector<PlanRow> others{};
 };
+
+void fields(FieldVisitor& visitor, PlanOptions& options);
 
 struct PlanTable {
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
@@ -58,7 +60,7 @@ struct PlanTable {
 // the precision, as a trainer does; nothing else changes, and the source stays where it is. Costs
 // about ten steps of one process. options.pipeline and options.shard_optimizer play no role, but
 // pipeline.later: pieces get their parameters while they are measured. Errors train.options
-// (PieceProfiler), and those of the task and the source.
+// (PieceProfiler), operator.value (a number of `wanted`), and those of the task and the source.
 PlanTable plan(Context& context, nn::Task& task, data::BatchSource& source,
                const TrainerOptions& options, const PlanOptions& wanted);
 

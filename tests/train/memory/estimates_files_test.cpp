@@ -114,9 +114,8 @@ void run_rank(const MemoryCase& run, int rank, Communicator* ranks, MemoryOfRank
   config.recompute = run.recompute;
   const models::BertClassifier model(scope, config, 2);
   nn::ClassificationTask task(model, 2);
-  data::TokenSource source(
-      context, texts_of(run),
-      {.batch_sequences = 16, .shuffle = !run.longest_last, .seed = 3});
+  data::TokenSource source(context, texts_of(run),
+                           {.batch_sequences = 16, .shuffle = !run.longest_last, .seed = 3});
   train_rank(context, task, source, options, run, rank, result);
 }
 

@@ -39,9 +39,7 @@ SOMA_INLINE std::vector<std::size_t> partition_pieces(const PartitionProblem& pr
   std::vector<std::size_t> cuts;
   for (std::size_t k = 0, i = 0; k + 1 < p; ++k) {
     std::size_t j = i + 1;
-    while (!(may_begin(j) && weight(i, j) <= best[0][0] &&
-             best[k + 1][j] <= best[0][0]))
-      ++j;
+    while (!(may_begin(j) && weight(i, j) <= best[0][0] && best[k + 1][j] <= best[0][0])) ++j;
     cuts.push_back(j);
     i = j;
   }

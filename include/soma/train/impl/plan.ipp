@@ -4,9 +4,10 @@
 #include <soma/train/plan.hpp>
 
 #include <soma/base/fixed.hpp>
-#include <soma/parallel/agreement.hpp>
 #include <soma/io/mapped_file.hpp>
 #include <soma/io/record_json.hpp>
+#include <soma/ops/fields.hpp>
+#include <soma/parallel/agreement.hpp>
 #include <soma/parallel/communicator.hpp>
 #include <soma/parallel/group.hpp>
 #include <soma/system/files.hpp>
@@ -25,8 +26,7 @@ namespace SOMA_NAMESPACE::train::detail {
 // Why batches cannot be cut into micro-batches; empty: they can.
 SOMA_INLINE std::string whole_batches(const nn::Pieces& pieces, const Precision& precision) {
   for (const nn::Piece& piece : pieces)
-    if (piece.mixes_sequences)
-      return soma::quoted(piece.name) + " mixes the sequences of a batch";
+    if (piece.mixes_sequences) return soma::quoted(piece.name) + " mixes the sequences of a batch";
   for (const Quantizer* read : {&precision.gemm_activations, &precision.gemm_gradients})
     if (read->format != formats::fp32 && read->scaling.policy == ScalePolicy::current &&
         read->scaling.granularity == Granularity::tensor)
@@ -62,8 +62,8 @@ SOMA_INLINE std::vector<PlanLayout> layouts_of(std::size_t ranks, std::size_t sh
   return all;
 }
 
-SOMA_INLINE PlanRow row_of(const PlanCosts& costs, const PlanLayout& layout,
-                           std::uint64_t limit, const std::string& whole) {
+SOMA_INLINE PlanRow row_of(const PlanCosts& costs, const PlanLayout& layout, std::uint64_t limit,
+                           const std::string& whole) {
   PlanRow row{.layout = layout, .threads = costs.setting().threads};
   std::size_t apart = 0;
   for (const PieceCost& piece : costs.pieces()) apart += piece.joined ? 0 : 1;
@@ -111,6 +111,13 @@ SOMA_INLINE std::string describe_layout(const PlanLayout& layout) {
 
 namespace SOMA_NAMESPACE::train {
 
+SOMA_INLINE void fields(FieldVisitor& visitor, PlanOptions& options) {
+  visitor.option("ranks", options.ranks, NumberRange::at_least(1));
+  visitor.option("memory_limit", options.memory_limit);
+  visitor.option("most_microbatches", options.most_microbatches, NumberRange::at_least(1));
+  visitor.option("network", options.network, NumberRange::at_least(0));
+}
+
 SOMA_INLINE std::string PlanTable::cuts_of(const PlanRow& row) const {
   std::string text;
   for (const std::size_t cut : row.cuts) text.append(text.empty() ? "" : " ").append(pieces[cut]);
@@ -136,6 +143,7 @@ SOMA_INLINE void PlanTable::mark() {
 
 SOMA_INLINE PlanTable plan(Context& context, nn::Task& task, data::BatchSource& source,
                            const TrainerOptions& options, const PlanOptions& wanted) {
+  check_ranges("plan", wanted);
   detail::give_precision(context, task.parameters(), options.precision);
   const std::int64_t begin = monotonic_nanoseconds();
   const nn::Pieces pieces = task.pieces();
@@ -206,8 +214,9 @@ SOMA_INLINE std::string to_string(const PlanTable& table) {
   say("-", "smallest", table.smallest);
   say("+", "between", table.between);
   if (table.best == PlanTable::none && table.smallest != PlanTable::none)
-    text += "no row is within " + detail::mebibytes(table.memory_limit) + "; the smallest limit is " +
-            std::to_string(table.rows[table.smallest].bytes) + " bytes\n";
+    text += "no row is within " + detail::mebibytes(table.memory_limit) +
+            "; the smallest limit is " + std::to_string(table.rows[table.smallest].bytes) +
+            " bytes\n";
   text +=
       "On one machine one process with all its threads is often fastest: ranks share the cores, "
       "and lower the memory of each process.\n";
@@ -258,7 +267,7 @@ SOMA_INLINE PlanLayout layout_from_record(const Record& record) {
   return layout;
 }
 
-// What the run would depend on with that layout.
+// The run's dependencies with that layout.
 SOMA_INLINE Record basis_with(TrainerOptions options, nn::Task& task, const BatchSizes& sizes,
                               const PlanLayout& layout) {
   const bool before = task.recomputes();
@@ -346,13 +355,12 @@ SOMA_INLINE std::string choose_plan(Context& context, nn::Task& task, data::Batc
   Record record("layout");
   if (world.rank() == 0) {
     const auto ranks = static_cast<std::size_t>(world.size());
-    std::optional<PlanLayout> layout =
-        detail::kept_layout(context, task, source, options, ranks);
+    std::optional<PlanLayout> layout = detail::kept_layout(context, task, source, options, ranks);
     if (!layout) layout = detail::make_layout(context, task, source, options, ranks);
     detail::add_to_record(record, *layout);
   }
-  const std::string text = soma::detail::broadcast_text(
-      world, world.rank() == 0 ? to_json(record) : std::string(), 0);
+  const std::string text =
+      soma::detail::broadcast_text(world, world.rank() == 0 ? to_json(record) : std::string(), 0);
   const PlanLayout layout = detail::layout_from_record(record_from_json(text, "layout of rank 0"));
   detail::set_layout(options, task, layout);
   return detail::describe_layout(layout);

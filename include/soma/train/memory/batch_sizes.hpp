@@ -20,9 +20,9 @@ struct PartPosition {
 };
 
 struct BatchSizes {
-  std::size_t batches = 0;   // that were read
-  std::size_t shards = 0;    // of a batch
-  std::uint64_t bytes = 0;   // heap of the largest batch
+  std::size_t batches = 0;  // that were read
+  std::size_t shards = 0;   // shards of a batch
+  std::uint64_t bytes = 0;  // heap of the largest batch
   // Index k: the part with the most rows if batches have 2^k parts. As long as shards can be cut.
   std::vector<PartPosition> largest{};
   // most_rows[w]: the most rows in w neighbouring shards of any batch; w from 0 to `shards`.

@@ -19,7 +19,7 @@ struct MemoryEstimate {
   std::uint64_t moments = 0;      // states of the optimizer, in their type
   std::uint64_t average = 0;      // averaged weights
   std::uint64_t activations = 0;  // kept from forward to backward, of all micro-batches in flight
-  std::uint64_t workspaces = 0;   // of the operator that runs
+  std::uint64_t workspaces = 0;   // memory of the operator that runs
   std::uint64_t messages = 0;     // results and their gradients on their way between stages
   std::uint64_t tables = 0;       // converted weights and other tables of a precision
   std::uint64_t data = 0;         // batches, and what was there before the run

@@ -2,7 +2,7 @@
 // The estimate of one rank's memory: replays the actions of a step with the bytes that its pieces
 // need, as they were measured.
 //
-// What is replayed: forwards and backwards of all micro-batches in the order of the schedule; sums
+// The replay has forwards and backwards of all micro-batches in the order of the schedule; sums
 // of gradients that wait for others (parallel/microbatch_sums.hpp); buckets, in which gradients
 // exist twice while they are laid out, and messages of replicas (parallel/gradient_reducer.hpp);
 // results and gradients that arrive ahead and leave (train/pipeline/links.hpp); the step of the
@@ -24,8 +24,8 @@ namespace SOMA_NAMESPACE::train {
 
 // A parameter of the rank.
 struct ParameterMemory {
-  std::uint64_t value = 0;   // bytes
-  std::uint64_t moments = 0;  // of all rows
+  std::uint64_t value = 0;    // bytes
+  std::uint64_t moments = 0;  // for all rows
   Shape shape{};
 };
 
@@ -36,13 +36,13 @@ enum class GradientSums : std::uint8_t {
 };
 
 struct RankProblem {
-  std::span<const PieceProfile> pieces{};  // of this rank
+  std::span<const PieceProfile> pieces{};  // pieces of this rank
   std::vector<ParameterMemory> parameters{};
   const BatchSizes* batches = nullptr;
   std::vector<PipelineAction> actions{};  // over all micro-batches of a step
   std::size_t in_flight = 1;              // micro-batches, in this stage
   std::size_t in_flight_behind = 0;       // in the next stage
-  bool first = true, last = true;         // of the stages
+  bool first = true, last = true;         // among the stages
   std::uint64_t input = 0;                // bytes that a micro-batch brings from the stage before
   std::size_t microbatches = 1, replicas = 1, accumulate = 1;
   GradientSums sums = GradientSums::tape;
@@ -56,7 +56,7 @@ struct RankProblem {
 // unit of the heap.
 inline constexpr std::uint64_t tensor_bytes = 192;
 // Entries of a gradient on its way to a parameter: the sums that wait for micro-batches, and those
-// of a bucket. Lists double, so up to twice their entries.
+// that a bucket has. Lists double, so up to twice their entries.
 inline constexpr std::uint64_t waiting_entry = 2 * sizeof(Gradient);
 inline constexpr std::uint64_t bucket_entry = 4 * sizeof(Gradient);
 // One in so many bytes is added for what is not modelled: small records of other parts of a run.

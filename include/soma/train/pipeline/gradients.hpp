@@ -19,11 +19,11 @@ namespace SOMA_NAMESPACE::train {
 
 // The report of one stage. Times are 0 if nothing was measured before the run.
 struct StageReport {
-  double parameters = 0;             // numbers of it
-  double predicted_activations = 0;  // bytes of the micro-batches in flight
-  double measured_activations = 0;   // the measured maximum of the same bytes
+  double parameters = 0;                           // numbers of it
+  double predicted_activations = 0;                // bytes of the micro-batches in flight
+  double measured_activations = 0;                 // the measured maximum of the same bytes
   double weights = 0, moments = 0, gradients = 0;  // measured bytes; gradients of the last step
-  double heap = 0;                   // bytes of the context's heap at most
+  double heap = 0;                                 // bytes of the context's heap at most
 };
 
 class PipelineGradients final : public StepGradients {
@@ -96,12 +96,12 @@ class PipelineGradients final : public StepGradients {
   std::vector<std::size_t> indices_{};    // the index of each own parameter among all
   std::vector<std::size_t> stages_of_{};  // the stage of each parameter of the model
   PipelinePlan plan_;
-  std::optional<Record> decision_{};  // of the file
-  std::vector<MemoryEstimate> estimates_{};  // of the stages; empty: nothing was measured
+  std::optional<Record> decision_{};         // the file's
+  std::vector<MemoryEstimate> estimates_{};  // one for each stage; empty: nothing was measured
   bool planned_ = false, began_ = false;
-  bool any_gradient_ = false;     // in any stage, in this step
-  std::vector<double> passes_{};  // seconds of the last ones
-  std::size_t most_held_ = 0;     // bytes of micro-batches in flight, in any step
+  bool any_gradient_ = false;       // in any stage, in this step
+  std::vector<double> passes_{};    // seconds of the last ones
+  std::size_t most_held_ = 0;       // bytes of micro-batches in flight, in any step
   std::size_t most_gradients_ = 0;  // bytes of the gradients that a step keeps
   PipelineStage stage_;
 };

@@ -1,6 +1,6 @@
 #pragma once
-// PlanCosts: what a layout of a training costs, from one profile of the model's pieces: the bytes of
-// each rank, the seconds of a step, the bytes that are sent; and the cuts that cost least.
+// PlanCosts: the costs of a layout of a training, from one profile of the model's pieces: the bytes
+// of each rank, the seconds of a step, the bytes that are sent; and the cuts that cost least.
 
 #include <soma/nn/pieces.hpp>
 #include <soma/parallel/plan.hpp>
@@ -26,36 +26,36 @@ struct PlanLayout {
   bool plain() const { return partitions == 1 && microbatches == 1 && !in_stages; }
 };
 
-// What does not depend on the layout.
-struct PlanSetting {
+// The machine and the run, which do not depend on the layout.
+struct PlanBasis {
   std::size_t accumulate = 1;
   std::uint64_t bucket_bytes = 0;
   bool average = false, evaluates = true;
   bool whole_first_step = false;  // scales that the first step does not know (fp8_delayed)
   std::uint64_t data = 0;         // heap of the batches of a step, and before the run
   std::uint64_t program = 0, mapped = 0;
-  double network = 4e9;      // bytes a second from one rank to another
-  double memory = 4e9;       // bytes a second that a step of the optimizer reads and writes
-  bool one_machine = true;   // ranks share its cores
-  int cores = 1, threads = 1;  // of the machine; of a rank
+  double network = 4e9;        // bytes a second from one rank to another
+  double memory = 4e9;         // bytes a second that a step of the optimizer reads and writes
+  bool one_machine = true;     // ranks share its cores
+  int cores = 1, threads = 1;  // the machine's; a rank's
 };
 
 class PlanCosts {
  public:
   // `plain` and `again` (with recomputation; may be empty) have a profile for each piece.
   PlanCosts(std::vector<PieceCost> pieces, std::vector<std::vector<ParameterMemory>> parameters,
-            BatchSizes batches, const PlanSetting& setting);
+            BatchSizes batches, const PlanBasis& setting);
   void set_profiles(std::vector<PieceProfile> profiles, bool recompute);
   bool has(const PlanLayout& layout) const;
 
   const std::vector<PieceCost>& pieces() const { return pieces_; }
-  const PlanSetting& setting() const { return setting_; }
+  const PlanBasis& setting() const { return setting_; }
   const BatchSizes& batches() const { return batches_; }
 
   // The pieces' times and bytes for micro-batches of that layout.
   std::vector<PieceCost> costs(const PlanLayout& layout) const;
 
-  // Of the stage with the pieces first ... end - 1. Error parallel.argument.
+  // The estimate of the stage with the pieces first ... end - 1. Error parallel.argument.
   MemoryEstimate stage(const PlanLayout& layout, std::size_t stage, std::size_t first,
                        std::size_t end) const;
   std::vector<MemoryEstimate> stages(const PlanLayout& layout,
@@ -86,7 +86,7 @@ class PlanCosts {
   std::vector<PieceCost> pieces_;
   std::vector<std::vector<ParameterMemory>> parameters_;
   BatchSizes batches_;
-  PlanSetting setting_;
+  PlanBasis setting_;
   std::vector<PieceProfile> plain_{}, again_{};
 };
 
@@ -95,7 +95,7 @@ class PlanCosts {
 std::vector<std::vector<std::size_t>> all_cuts(const std::vector<PieceCost>& pieces,
                                                std::size_t partitions, std::size_t most);
 
-// What to measure of a task.
+// The sizes of micro-batches to measure.
 struct CostRequest {
   std::vector<std::size_t> timed{};   // numbers of parts of a batch
   std::vector<std::size_t> others{};  // the same, for memory alone

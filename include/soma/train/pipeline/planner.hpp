@@ -1,5 +1,5 @@
 #pragma once
-// What is known of a task's pieces before a run, the schedule of its steps, and the decision file.
+// The known costs of a task's pieces before a run, the schedule of its steps, the decision file.
 
 #include <soma/data/content_hash.hpp>
 #include <soma/io/atomic_file.hpp>
@@ -46,7 +46,7 @@ PipelinePlan known_plan(const nn::Pieces& pieces, const Parameters& parameters,
 PipelineSchedule schedule_of(const PipelineOptions& options, std::size_t microbatches);
 std::size_t in_flight(const PipelineOptions& options, std::size_t microbatches, std::size_t stage);
 
-// What the plan knows of a parameter, and of a piece's parameters that no earlier piece has.
+// The bytes of a parameter, and of a piece's parameters that no earlier piece has.
 ParameterMemory memory_of(const Parameter& parameter, const TrainerOptions& options);
 std::vector<ParameterMemory> parameters_of(const nn::Piece& piece, const nn::Pieces& pieces,
                                            const TrainerOptions& options);
@@ -54,7 +54,7 @@ std::vector<ParameterMemory> parameters_of(const nn::Piece& piece, const nn::Pie
 // Everything beside the model that a decision depends on. `moments`: bytes of all of them.
 Record decision_basis(const TrainerOptions& options, const nn::Task& task,
                       const BatchSizes& batches, std::size_t replicas, std::uint64_t moments);
-// What the decision was made for and is otherwise now, by name; empty: nothing.
+// The dependencies of a decision that are different now, by name; empty: none.
 std::string difference_of(const Record& decision, const Record& basis);
 
 // Reads the decision from its file; returns nothing if there is no file. Errors parallel.plan,

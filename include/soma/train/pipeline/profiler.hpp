@@ -22,7 +22,7 @@ namespace SOMA_NAMESPACE::train {
 
 // A size of micro-batches to measure.
 struct ProfileSize {
-  std::size_t parts = 1;  // of a batch, a power of two
+  std::size_t parts = 1;  // parts of a batch, a power of two
   data::Batch part{};     // the largest such part of any batch
   bool timed = false;
 };
@@ -52,7 +52,7 @@ class PieceProfiler {
     const nn::Piece* piece = nullptr;  // nullptr: the whole task
     std::size_t base = 0;              // bytes in use before forward
     std::vector<GradientStep> steps{};
-    std::vector<Var> parameters{};  // of the steps
+    std::vector<Var> parameters{};  // the steps' parameters
   };
   // The result of the piece before, for one size.
   struct Input {
@@ -61,7 +61,7 @@ class PieceProfiler {
   };
 
   static double median(std::array<double, repetitions>& times);
-  std::size_t piece_count() const { return pieces_.empty() ? 1 : pieces_.size(); }
+  std::size_t piece_count() const;
   Var compute(Tape& tape, std::size_t i, const Var& x, const data::Batch& part, Input& result);
   PieceMemory measure(std::size_t i, const ProfileSize& size, Input& x, PieceProfile& profile);
   void repeat(Tape& tape, std::size_t i, const ProfileSize& size, const Input& x, Input& result,

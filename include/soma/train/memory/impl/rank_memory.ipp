@@ -49,14 +49,14 @@ class StepReplay {
   const RankProblem& problem_;
   std::size_t replica_, microbatches_, parts_, size_ = 0;
   std::size_t forwards_ = 0, backwards_ = 0;
-  std::uint64_t saved_ = 0, kept_ = 0;        // of a micro-batch
+  std::uint64_t saved_ = 0, kept_ = 0;         // bytes of a micro-batch
   std::uint64_t gradients_ = 0, filling_ = 0;  // now; in the bucket that is being filled
   std::uint64_t filling_stored_ = 0;           // the same as the step keeps it
-  std::uint64_t scratch_ = 0;                  // of buckets on their way
-  std::uint64_t entries_ = 0;                  // of gradients on their way
+  std::uint64_t scratch_ = 0;                  // messages of buckets on their way
+  std::uint64_t entries_ = 0;                  // records of gradients on their way
   std::vector<std::uint64_t> sparse_{};        // sums that wait for the end of a batch
   std::uint64_t batch_ = 0;                    // sums of this batch, in gradients_
-  std::uint64_t final_ = 0;                    // what this batch adds to the parameters
+  std::uint64_t final_ = 0;                    // the share that this batch adds to the parameters
   MemoryEstimate now_{}, most_{};
 };
 
@@ -88,8 +88,7 @@ SOMA_INLINE StepReplay::StepReplay(const RankProblem& problem, std::size_t repli
   }
 }
 
-SOMA_INLINE const PieceMemory& StepReplay::size_of(const PieceProfile& piece,
-                                                   std::size_t k) const {
+SOMA_INLINE const PieceMemory& StepReplay::size_of(const PieceProfile& piece, std::size_t k) const {
   if (k >= piece.sizes.size() || piece.sizes[k].backward.empty())
     fail(error_id::parallel_argument, "estimate_rank", "parts of a batch",
          std::to_string(std::size_t{1} << k), "a number of parts that was measured");
@@ -99,8 +98,7 @@ SOMA_INLINE const PieceMemory& StepReplay::size_of(const PieceProfile& piece,
 SOMA_INLINE std::uint64_t StepReplay::part_of(std::uint64_t bytes, const Shape& shape) const {
   if (!problem_.shard || problem_.replicas == 1 || bytes == 0) return bytes;
   const RowPartition rows(shape);
-  const Part part =
-      rows.part(static_cast<int>(replica_), static_cast<int>(problem_.replicas));
+  const Part part = rows.part(static_cast<int>(replica_), static_cast<int>(problem_.replicas));
   const std::size_t all = shape.rank() == 0 ? 1 : shape[0];
   return all == 0 ? 0
                   : static_cast<std::uint64_t>(static_cast<double>(bytes) *
@@ -125,17 +123,16 @@ SOMA_INLINE std::uint64_t StepReplay::held(std::size_t count) const {
     }
     if (rows != 0 && more > rows) {
       twice += problem_.input * (more - rows) / rows;
-      per_row = (std::max)(0.0, (static_cast<double>(twice) - own) /
-                                    static_cast<double>(more - rows));
+      per_row =
+          (std::max)(0.0, (static_cast<double>(twice) - own) / static_cast<double>(more - rows));
       constant = (std::max)(0.0, own - per_row * static_cast<double>(rows));
     }
   }
-  const double bytes =
-      constant * static_cast<double>(count) + per_row * static_cast<double>(all);
+  const double bytes = constant * static_cast<double>(count) + per_row * static_cast<double>(all);
   return static_cast<std::uint64_t>(bytes);
 }
 
-// What arrives ahead, and what has not left, when micro-batch `number` computes.
+// The messages that arrive ahead or have not left when micro-batch `number` computes.
 SOMA_INLINE std::uint64_t StepReplay::messages(std::size_t number) const {
   const std::size_t total = microbatches_ * problem_.accumulate;
   std::uint64_t bytes = 0;
@@ -255,8 +252,7 @@ SOMA_INLINE void StepReplay::backward(std::size_t number) {
     for (std::size_t at = 0; at < piece.backward.size(); ++at) {
       const GradientStep& step = piece.backward[at];
       const std::uint64_t activations = before + (std::min)(piece.saved, step.working);
-      const std::uint64_t workspaces =
-          step.working - (std::min)(piece.saved, step.working);
+      const std::uint64_t workspaces = step.working - (std::min)(piece.saved, step.working);
       if (step.gradient)
         receive(step, i, at, number, activations, workspaces, on_their_way);
       else
@@ -292,9 +288,8 @@ SOMA_INLINE void StepReplay::evaluate() {
     most = (std::max)(most, piece.sizes.front().evaluation);
   gradients_ = 0;
   now_.data += problem_.batches->bytes;  // the first batch stays beside the others
-  // What arrives for this batch, and what it leaves and the batch before has left.
-  const std::uint64_t result =
-      problem_.last ? 0 : problem_.pieces.back().sizes.front().result;
+  // A message arrives for this batch, and the results of two batches may not have left.
+  const std::uint64_t result = problem_.last ? 0 : problem_.pieces.back().sizes.front().result;
   note(0, most, (problem_.first ? 0 : problem_.input * parts_) + result);
 }
 

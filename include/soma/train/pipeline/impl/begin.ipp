@@ -53,8 +53,7 @@ SOMA_INLINE void PipelineGradients::choose_cuts(data::BatchSource& batches, doub
   }
   if (pipeline.partitions == 1 && pipeline.memory_limit == 0) return;
   const std::size_t replicas = groups_.replica_count();
-  const BatchSizes sizes =
-      read_batch_sizes(context_, batches, batches_to_read(options_, batches));
+  const BatchSizes sizes = read_batch_sizes(context_, batches, batches_to_read(options_, batches));
   check_pipeline(pipeline, replicas * pipeline.partitions, sizes.shards);
   std::uint64_t moments = 0;
   for (const Parameter& parameter : task_.parameters())
@@ -64,12 +63,11 @@ SOMA_INLINE void PipelineGradients::choose_cuts(data::BatchSource& batches, doub
     const std::string difference = difference_of(*decision_, basis);
     if (difference.empty()) {
       for (std::size_t i = 0; i < pipeline.partitions; ++i)
-        estimates_.push_back(
-            estimate_from_record(*decision_, "stage." + std::to_string(i) + "."));
+        estimates_.push_back(estimate_from_record(*decision_, "stage." + std::to_string(i) + "."));
       return;
     }
-    context_.log(LogLevel::warning, "PipelineTrainer: " + decision_->purpose() +
-                                        " was made for " + difference + ": it is made anew");
+    context_.log(LogLevel::warning, "PipelineTrainer: " + decision_->purpose() + " was made for " +
+                                        difference + ": it is made anew");
   }
   const std::size_t parts = pipeline.microbatches * replicas;
   const PlanCosts costs =

@@ -70,7 +70,7 @@ SOMA_INLINE std::vector<std::vector<std::size_t>> all_cuts(const std::vector<Pie
 
 SOMA_INLINE PlanCosts::PlanCosts(std::vector<PieceCost> pieces,
                                  std::vector<std::vector<ParameterMemory>> parameters,
-                                 BatchSizes batches, const PlanSetting& setting)
+                                 BatchSizes batches, const PlanBasis& setting)
     : pieces_(std::move(pieces)),
       parameters_(std::move(parameters)),
       batches_(std::move(batches)),
@@ -118,23 +118,23 @@ SOMA_INLINE MemoryEstimate PlanCosts::stage(const PlanLayout& layout, std::size_
                                             std::size_t first, std::size_t end) const {
   const PipelineOptions options = detail::options_of(layout);
   const std::size_t work = layout.microbatches * setting_.accumulate;
-  RankProblem problem{.pieces = std::span(profiles(layout)).subspan(first, end - first),
-                      .batches = &batches_,
-                      .actions = schedule_of(options, work).stages[stage],
-                      .in_flight = in_flight(options, work, stage),
-                      .first = stage == 0,
-                      .last = stage + 1 == layout.partitions,
-                      .microbatches = layout.microbatches,
-                      .replicas = layout.replicas,
-                      .accumulate = setting_.accumulate,
-                      .sums = layout.plain() && layout.replicas == 1 ? GradientSums::tape
-                                                                     : GradientSums::ranks,
-                      .shard = layout.shard_optimizer && layout.replicas > 1,
-                      .bucket_bytes = setting_.bucket_bytes,
-                      .average = setting_.average,
-                      .whole_first_step = setting_.whole_first_step,
-                      .evaluates = setting_.evaluates,
-                      .data = setting_.data};
+  RankProblem problem{
+      .pieces = std::span(profiles(layout)).subspan(first, end - first),
+      .batches = &batches_,
+      .actions = schedule_of(options, work).stages[stage],
+      .in_flight = in_flight(options, work, stage),
+      .first = stage == 0,
+      .last = stage + 1 == layout.partitions,
+      .microbatches = layout.microbatches,
+      .replicas = layout.replicas,
+      .accumulate = setting_.accumulate,
+      .sums = layout.plain() && layout.replicas == 1 ? GradientSums::tape : GradientSums::ranks,
+      .shard = layout.shard_optimizer && layout.replicas > 1,
+      .bucket_bytes = setting_.bucket_bytes,
+      .average = setting_.average,
+      .whole_first_step = setting_.whole_first_step,
+      .evaluates = setting_.evaluates,
+      .data = setting_.data};
   if (!problem.last) problem.in_flight_behind = in_flight(options, work, stage + 1);
   if (first != 0) problem.input = result_bytes(layout, first - 1);
   for (std::size_t i = first; i < end; ++i)
@@ -153,8 +153,8 @@ SOMA_INLINE std::vector<MemoryEstimate> PlanCosts::stages(
     const PlanLayout& layout, const std::vector<std::size_t>& cuts) const {
   std::vector<MemoryEstimate> all;
   for (std::size_t k = 0; k < layout.partitions; ++k)
-    all.push_back(stage(layout, k, k == 0 ? 0 : cuts[k - 1],
-                        k < cuts.size() ? cuts[k] : pieces_.size()));
+    all.push_back(
+        stage(layout, k, k == 0 ? 0 : cuts[k - 1], k < cuts.size() ? cuts[k] : pieces_.size()));
   return all;
 }
 
@@ -202,10 +202,9 @@ SOMA_INLINE double PlanCosts::seconds(const PlanLayout& layout,
         bytes += static_cast<double>(3 * parameter.value + 2 * parameter.moments);
     }
     if (stage < cuts.size())
-      times.links.push_back(static_cast<double>(result_bytes(layout, end - 1)) /
-                            setting_.network);
-    const double step = bytes / setting_.memory /
-                        static_cast<double>(layout.shard_optimizer ? layout.replicas : 1);
+      times.links.push_back(static_cast<double>(result_bytes(layout, end - 1)) / setting_.network);
+    const double step =
+        bytes / setting_.memory / static_cast<double>(layout.shard_optimizer ? layout.replicas : 1);
     busy += step + (own.forward + own.backward) *
                        static_cast<double>(layout.microbatches * setting_.accumulate);
     behind = (std::max)(behind, step + reduction_seconds(layout, first, end));
@@ -390,8 +389,7 @@ SOMA_INLINE std::vector<ProfileSize> sizes_of(Context& context, const BatchSizes
     if (!source.next(batch)) return;
     const std::size_t each = batches.shards / parts;
     sizes.push_back({parts,
-                     parts == 1 ? batch
-                                : data::part_of(context, batch, largest.index * each, each),
+                     parts == 1 ? batch : data::part_of(context, batch, largest.index * each, each),
                      timed});
     sizes.back().part.part = true;  // as ranks and stages see it
   };
@@ -421,8 +419,7 @@ SOMA_INLINE PlanCosts measure_costs(Context& context, nn::Task& task, const nn::
                                     const std::vector<PieceCost>& known, const BatchSizes& batches,
                                     data::BatchSource& source, const CostRequest& request) {
   std::vector<std::vector<ParameterMemory>> parameters;
-  for (const nn::Piece& piece : pieces)
-    parameters.push_back(parameters_of(piece, pieces, options));
+  for (const nn::Piece& piece : pieces) parameters.push_back(parameters_of(piece, pieces, options));
   if (pieces.empty()) {
     parameters.emplace_back();
     for (const Parameter& parameter : task.parameters())
@@ -434,15 +431,15 @@ SOMA_INLINE PlanCosts measure_costs(Context& context, nn::Task& task, const nn::
   const std::uint64_t in_use = context.heap().bytes_in_use();
   const std::uint64_t resident = system::resident_bytes();
   const std::uint64_t held = context.memory_use().bytes_in_use;
-  PlanSetting setting{.accumulate = options.accumulate,
-                      .bucket_bytes = options.reduce_bucket_bytes,
-                      .average = options.average.has_value(),
-                      .data = (in_use > present ? in_use - present : 0) +
-                              batches.bytes * options.accumulate,
-                      .program = resident > held ? resident - held : 0,
-                      .one_machine = request.network == 0,
-                      .cores = system::processors(),
-                      .threads = context.executor().width};
+  PlanBasis setting{
+      .accumulate = options.accumulate,
+      .bucket_bytes = options.reduce_bucket_bytes,
+      .average = options.average.has_value(),
+      .data = (in_use > present ? in_use - present : 0) + batches.bytes * options.accumulate,
+      .program = resident > held ? resident - held : 0,
+      .one_machine = request.network == 0,
+      .cores = system::processors(),
+      .threads = context.executor().width};
   setting.whole_first_step = PrecisionState(context, options.precision, 0).remembers_scales();
   setting.memory = detail::memory_rate(context);
   setting.network = request.network != 0 ? request.network : setting.memory / 2;

@@ -134,7 +134,8 @@ SOMA_INLINE std::vector<ParameterMemory> parameters_of(const nn::Piece& piece,
     bool known = false;
     for (const nn::Piece& before : pieces) {
       if (&before == &piece) break;
-      for (const Parameter& other : before.parameters) known = known || other.name == parameter.name;
+      for (const Parameter& other : before.parameters)
+        known = known || other.name == parameter.name;
     }
     if (!known) result.push_back(memory_of(parameter, options));
   }
@@ -148,8 +149,7 @@ SOMA_INLINE ParameterMemory memory_of(const Parameter& parameter, const TrainerO
   if (options.optimizer != nullptr)
     memory.moments = options.optimizer->state_bytes(parameter.name);
   else if (!parameter.var.frozen())
-    memory.moments =
-        2 * value.elements() * size_of(find_dtype(options.precision.moments.format));
+    memory.moments = 2 * value.elements() * size_of(find_dtype(options.precision.moments.format));
   return memory;
 }
 

@@ -210,6 +210,10 @@ SOMA_INLINE void PieceProfiler::Receiver::check(const Var& parameter) const {
        "a piece that lists the variables that it uses (nn::Piece::parameters)");
 }
 
+SOMA_INLINE std::size_t PieceProfiler::piece_count() const {
+  return pieces_.empty() ? 1 : pieces_.size();
+}
+
 SOMA_INLINE double PieceProfiler::median(std::array<double, repetitions>& times) {
   std::sort(times.begin(), times.end());
   return times[repetitions / 2];

@@ -34,8 +34,7 @@ SOMA_INLINE std::vector<StageReport> PipelineGradients::stage_reports() const {
     own.weights += static_cast<double>(parameter.value().bytes());
     own.moments += static_cast<double>(memory_of(parameter, options_).moments);
   }
-  if (options_.shard_optimizer)
-    own.moments /= static_cast<double>(groups_.replica_count());
+  if (options_.shard_optimizer) own.moments /= static_cast<double>(groups_.replica_count());
   own.predicted_activations = predicted_activations();
   own.measured_activations = static_cast<double>(most_held_);
   own.gradients = static_cast<double>(most_gradients_);
@@ -96,8 +95,7 @@ SOMA_INLINE void PipelineGradients::describe(Report& report) const {
                 (first.name == last.name ? std::string() : " to " + last.name) + ": " +
                 soma::fixed(own.parameters, 0) + " parameters, gradients " +
                 mebibytes(own.gradients) + " MiB, moments " + mebibytes(own.moments) +
-                " MiB, activations " +
-                mebibytes(own.measured_activations) + " MiB (predicted " +
+                " MiB, activations " + mebibytes(own.measured_activations) + " MiB (predicted " +
                 (own.predicted_activations > 0 ? mebibytes(own.predicted_activations) + " MiB"
                                                : std::string("not known")) +
                 "), heap " + mebibytes(own.heap) + " MiB\n");
