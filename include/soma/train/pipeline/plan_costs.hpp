@@ -34,6 +34,7 @@ struct PlanBasis {
   bool whole_first_step = false;  // scales that the first step does not know (fp8_delayed)
   std::uint64_t data = 0;         // heap of the batches of a step, and before the run
   std::uint64_t program = 0, mapped = 0;
+  std::uint64_t profile = 0;   // heap at most while pieces were measured
   double network = 4e9;        // bytes a second from one rank to another
   double memory = 4e9;         // bytes a second that a step of the optimizer reads and writes
   bool one_machine = true;     // ranks share its cores

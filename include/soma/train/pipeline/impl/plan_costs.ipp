@@ -143,7 +143,10 @@ SOMA_INLINE MemoryEstimate PlanCosts::stage(const PlanLayout& layout, std::size_
   MemoryEstimate estimate = estimate_rank(problem);
   // The heap takes memory from the host in large pages, and an eighth ahead.
   constexpr std::uint64_t page = std::uint64_t{2} << 20;
-  estimate.slack = estimate.heap() / 8 + page;
+  estimate.slack = estimate.heap() / 8 + 2 * page;
+  // The first rank measures before it trains.
+  if (stage == 0 && setting_.profile > estimate.heap())
+    estimate.slack += setting_.profile - estimate.heap();
   estimate.program = setting_.program;
   estimate.mapped = setting_.mapped;
   return estimate;
@@ -400,14 +403,15 @@ SOMA_INLINE std::vector<ProfileSize> sizes_of(Context& context, const BatchSizes
 }
 
 // Bytes a second that a pass over memory reads and writes.
-SOMA_INLINE double memory_rate(Context& context) {
-  const Tensor from = Tensor::zeros(context, Shape{std::size_t{1} << 20}, DType::fp32);
-  const Tensor to = clone(context, from);
+SOMA_INLINE double memory_rate() {
+  constexpr std::size_t count = std::size_t{1} << 20;
+  const std::vector<float> from(count);
+  std::vector<float> to(count, 1.0f);
   const std::int64_t start = monotonic_nanoseconds();
   constexpr int times = 4;
-  for (int i = 0; i < times; ++i) copy(from, to);
+  for (int i = 0; i < times; ++i) std::copy(from.begin(), from.end(), to.begin());
   const auto nanoseconds = static_cast<double>(monotonic_nanoseconds() - start + 1);
-  return 2 * times * static_cast<double>(from.bytes()) / nanoseconds * 1e9;
+  return 2 * times * static_cast<double>(count * sizeof(float)) / nanoseconds * 1e9;
 }
 
 }  // namespace SOMA_NAMESPACE::train::detail
@@ -441,16 +445,25 @@ SOMA_INLINE PlanCosts measure_costs(Context& context, nn::Task& task, const nn::
       .cores = system::processors(),
       .threads = context.executor().width};
   setting.whole_first_step = PrecisionState(context, options.precision, 0).remembers_scales();
-  setting.memory = detail::memory_rate(context);
+  setting.memory = detail::memory_rate();
   setting.network = request.network != 0 ? request.network : setting.memory / 2;
-  PlanCosts costs(known, std::move(parameters), batches, setting);
   const std::vector<ProfileSize> sizes = detail::sizes_of(context, batches, source, request);
   const bool own = task.recomputes();
-  costs.set_profiles(PieceProfiler(context, task, pieces, options).measure(sizes), own);
+  const auto measure = [&] {
+    PieceProfiler profiler(context, task, pieces, options);
+    std::vector<PieceProfile> profiles = profiler.measure(sizes);
+    setting.profile = (std::max)(setting.profile, profiler.most_bytes() + setting.data);
+    return profiles;
+  };
+  std::vector<PieceProfile> first = measure(), second;
   if (request.recompute_too && task.set_recompute(!own)) {
-    costs.set_profiles(PieceProfiler(context, task, pieces, options).measure(sizes), !own);
+    second = measure();
     task.set_recompute(own);
   }
+  context.heap().trim();
+  PlanCosts costs(known, std::move(parameters), batches, setting);
+  costs.set_profiles(std::move(first), own);
+  if (!second.empty()) costs.set_profiles(std::move(second), !own);
   return costs;
 }
 
