@@ -21,6 +21,7 @@ struct Interrupted : std::runtime_error {
 
 // `command` is the typed command line: program, command, options.
 int train(const TrainOptions& options, Launch& launch, const std::vector<std::string>& command);
+int plan(const PlanCommand& options, Launch& launch);
 int evaluate(const EvaluateOptions& options);
 int predict(const PredictOptions& options);
 int embed(const EmbedOptions& options);

@@ -36,6 +36,7 @@ constexpr const char* epilogue = R"(
 Examples
   bert_classifier train --output model                      a new model, generated reviews
   bert_classifier train --data reviews.tsv --pretrained minilm --output model
+  bert_classifier plan --ranks 4 --memory-limit 2GiB --data reviews.tsv --pretrained minilm
   bert_classifier evaluate --model model --data held_out.tsv
   echo "not a bad film at all" | bert_classifier predict --model model
   bert_classifier embed --model all-MiniLM-L6-v2 texts.txt --output vectors.npy
@@ -86,6 +87,7 @@ void on_signal(int number) {
 struct Program {
   CLI::App app{"Trains, evaluates and serves BERT text classifiers.", "bert_classifier"};
   TrainOptions train;
+  PlanCommand plan;
   EvaluateOptions evaluate;
   PredictOptions predict;
   EmbedOptions embed;
@@ -100,6 +102,7 @@ struct Program {
                                           std::to_string(soma::version.patch));
     app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     command("train", "trains a model on labelled texts", train);
+    command("plan", "prints how fast and large a training would be on ranks", plan);
     command("evaluate", "measures a model on labelled rows", evaluate);
     command("predict", "predicts the class of each line", predict);
     command("embed", "gives each line a vector", embed);
@@ -193,6 +196,7 @@ struct Program {
     if (name == "train") return ::train(train, launch, command);
     if (name == "describe") return ::describe(describe);
     check_alone(name);
+    if (name == "plan") return ::plan(plan, launch);
     if (name == "evaluate") return ::evaluate(evaluate);
     if (name == "predict") return ::predict(predict);
     if (name == "embed") return ::embed(embed);

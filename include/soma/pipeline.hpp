@@ -8,3 +8,4 @@
 #include <soma/parallel/schedule.hpp>
 #include <soma/train.hpp>
 #include <soma/train/pipeline.hpp>
+#include <soma/train/plan.hpp>

@@ -8391,6 +8391,10 @@ class Task {
   // Floating-point operations of forward and backward without padding and recomputation; 0: not
   // known.
   virtual double useful_flops(const data::Batch&) const { return 0; }
+  // True if layers run again in backward (autograd/recompute.hpp), which changes no bit; and the
+  // choice of it. set_recompute() returns false if the task has no such choice.
+  virtual bool recomputes() const { return false; }
+  virtual bool set_recompute(bool) { return false; }
   // Records the settings that change the results beside parameters and data: checkpoints and other
   // ranks must agree on them.
   virtual void describe(Record&) const {}
@@ -9005,6 +9009,9 @@ class Optimizer {
   // rows only, its states cover these rows. An optimizer with other states than these two moments
   // overrides both functions.
   SOMA_INLINE virtual StateDict state() const;
+  // The bytes that state() will have for a parameter that is stepped: of all its rows, without the
+  // number of its steps. 0: the optimizer does not step it.
+  std::uint64_t state_bytes(std::string_view parameter) const;
   // Copies states of whole parameters; a parameter without an entry starts anew. Each entry has to
   // be one that state() would return. Errors by the entry's name: state.missing_name,
   // state.extra_name, state.shape, state.dtype, operator.value (an invalid number of steps);
@@ -16299,6 +16306,15 @@ SOMA_INLINE Optimizer::Optimizer(Context& context, const std::vector<Group>& gro
     mapping_ = rounding.draws;
     chosen_ = true;
   }
+}
+
+SOMA_INLINE std::uint64_t Optimizer::state_bytes(std::string_view parameter) const {
+  std::uint64_t bytes = 0;
+  for (const detail::Slot& slot : slots_)
+    if (slot.parameter.name == parameter)
+      for (std::size_t i = 0; i < moments_of(slot); ++i)
+        bytes += moment_shape(slot, i).elements() * size_of(state_dtype_);
+  return bytes;
 }
 
 SOMA_INLINE std::size_t Optimizer::moments_of(const detail::Slot&) const { return moments(); }

@@ -8394,6 +8394,10 @@ class Task {
   // Floating-point operations of forward and backward without padding and recomputation; 0: not
   // known.
   virtual double useful_flops(const data::Batch&) const { return 0; }
+  // True if layers run again in backward (autograd/recompute.hpp), which changes no bit; and the
+  // choice of it. set_recompute() returns false if the task has no such choice.
+  virtual bool recomputes() const { return false; }
+  virtual bool set_recompute(bool) { return false; }
   // Records the settings that change the results beside parameters and data: checkpoints and other
   // ranks must agree on them.
   virtual void describe(Record&) const {}
@@ -9008,6 +9012,9 @@ class Optimizer {
   // rows only, its states cover these rows. An optimizer with other states than these two moments
   // overrides both functions.
   SOMA_INLINE virtual StateDict state() const;
+  // The bytes that state() will have for a parameter that is stepped: of all its rows, without the
+  // number of its steps. 0: the optimizer does not step it.
+  std::uint64_t state_bytes(std::string_view parameter) const;
   // Copies states of whole parameters; a parameter without an entry starts anew. Each entry has to
   // be one that state() would return. Errors by the entry's name: state.missing_name,
   // state.extra_name, state.shape, state.dtype, operator.value (an invalid number of steps);
@@ -16304,6 +16311,15 @@ SOMA_INLINE Optimizer::Optimizer(Context& context, const std::vector<Group>& gro
   }
 }
 
+SOMA_INLINE std::uint64_t Optimizer::state_bytes(std::string_view parameter) const {
+  std::uint64_t bytes = 0;
+  for (const detail::Slot& slot : slots_)
+    if (slot.parameter.name == parameter)
+      for (std::size_t i = 0; i < moments_of(slot); ++i)
+        bytes += moment_shape(slot, i).elements() * size_of(state_dtype_);
+  return bytes;
+}
+
 SOMA_INLINE std::size_t Optimizer::moments_of(const detail::Slot&) const { return moments(); }
 
 SOMA_INLINE Shape Optimizer::moment_shape(const detail::Slot& slot, std::size_t) const {
@@ -19272,8 +19288,8 @@ enum class Pipeline : std::uint8_t {
 
 // The cost that a partition minimises.
 enum class Optimize : std::uint8_t {
-  speed,   // mostly the time of the slowest stage; two more micro-batches are begun ahead
-  memory,  // mostly the bytes of the largest stage
+  speed,   // the predicted time of a step; two more micro-batches are begun ahead
+  memory,  // the bytes of the largest rank
 };
 
 struct PipelineOptions {
@@ -19286,22 +19302,21 @@ struct PipelineOptions {
   Pipeline schedule = Pipeline::interleaved;
   Optimize optimize = Optimize::memory;
   Placement placement = Placement::cluster;
-  // The weight of bytes beside time when the model is cut, 0 to 1. Not set: 0.2 for speed, 0.8 for
-  // memory.
-  std::optional<double> memory_weight{};
-  // The most bytes that a rank may need for weights, gradients, moments and micro-batches in
-  // flight; 0: no limit.
+  // The most bytes that the process of a rank may need; 0: no limit. Error parallel.plan if the
+  // estimate of a stage is larger (train/memory/).
   std::uint64_t memory_limit = 0;
-  // The file that keeps the decision (JSON). An existing file is used, and nothing is measured;
-  // otherwise rank 0 writes the file. Empty: no file.
+  // Bytes a second from one rank to another, for Optimize::speed; 0: the rate that is measured
+  // before the run.
+  double network = 0;
+  // The file that keeps the decision (JSON). An existing file is used, and nothing is measured, if
+  // everything that the decision depends on is the same; otherwise the log says what differs, and
+  // rank 0 decides and writes the file. Empty: no file.
   std::string decision{};
   // Explicit cuts: the names of the first pieces of later stages. Nothing is measured.
   std::vector<std::string> cuts{};
   // The initial values of postponed parameters (nn::Scope::later): each rank makes the parameters
   // of its stage.
   nn::Later* later = nullptr;
-
-  double weight_of_memory() const;
 };
 void fields(FieldVisitor& visitor, PipelineOptions& options);
 
@@ -19729,6 +19744,13 @@ class AveragedWeights {
 }  // namespace SOMA_NAMESPACE::train
 
 namespace SOMA_NAMESPACE::train {
+
+namespace detail {
+
+// Converts matrices to the type in which the precision stores them.
+void give_precision(Context& context, const Parameters& parameters, const Precision& precision);
+
+}  // namespace detail
 
 class TrainerBase {
  public:
@@ -46074,12 +46096,8 @@ namespace SOMA_NAMESPACE::train {
 SOMA_INLINE void fields(FieldVisitor& visitor, PipelineOptions& options) {
   visitor.option("partitions", options.partitions, NumberRange::at_least(1));
   visitor.option("microbatches", options.microbatches, NumberRange::at_least(1));
-  visitor.option("memory_weight", options.memory_weight, NumberRange::within(0, 1));
   visitor.option("memory_limit", options.memory_limit);
-}
-
-SOMA_INLINE double PipelineOptions::weight_of_memory() const {
-  return memory_weight.value_or(optimize == Optimize::memory ? 0.8 : 0.2);
+  visitor.option("network", options.network, NumberRange::at_least(0));
 }
 
 SOMA_INLINE void describe(const PipelineOptions& options, Record& record) {
@@ -46088,8 +46106,8 @@ SOMA_INLINE void describe(const PipelineOptions& options, Record& record) {
   record.set("pipeline", options.schedule == Pipeline::simple ? "simple" : "interleaved");
   record.set("optimize", options.optimize == Optimize::speed ? "speed" : "memory");
   record.set("placement", options.placement == Placement::cluster ? "cluster" : "spread");
-  record.set("memory_weight", options.weight_of_memory());
   record.set("memory_limit", options.memory_limit);
+  record.set("network", options.network);
   std::string cuts;
   for (const std::string& cut : options.cuts) cuts.append(cuts.empty() ? "" : " ").append(cut);
   record.set("cuts", cuts);
@@ -47332,7 +47350,6 @@ SOMA_INLINE void check_parameters(const StateDict& saved, const Parameters& para
 
 namespace SOMA_NAMESPACE::train::detail {
 
-// Converts matrices to the type in which the precision stores them.
 SOMA_INLINE void give_precision(Context& context, const Parameters& parameters,
                                 const Precision& precision) {
   const DType weights = find_dtype(precision.weights.format);

@@ -17,7 +17,7 @@ from pathlib import Path
 import program as tool
 
 TRAIN = ["train", "--quiet", "--vocab-size=300", "--max-length=16", "--threads=1"]
-COMMANDS = ["train", "evaluate", "predict", "embed", "serve", "describe"]
+COMMANDS = ["train", "plan", "evaluate", "predict", "embed", "serve", "describe"]
 
 
 def labels(output):

@@ -343,10 +343,10 @@ def check_command_line(work):
     version = work.run("--version")
     that(version.returncode == 0 and re.fullmatch(rb"bert_classifier \d+\.\d+\.\d+\n", version.stdout), f"{version}")
     for word, says in [("trian", b"is train meant?"), ("evalute", b"is evaluate meant?"), ("predict ", b"is predict"),
-                       ("x", b"wanted one of train, evaluate, predict, embed, serve, describe")]:
+                       ("x", b"wanted one of train, plan, evaluate, predict, embed, serve, describe")]:
         result = work.run(word)
         that(result.returncode == 2 and says in result.stderr and result.stderr.count(b"\n") == 1, f"{result.stderr}")
-    for command in ["train", "evaluate", "predict", "serve", "describe"]:
+    for command in ["train", "plan", "evaluate", "predict", "serve", "describe"]:
         text = work.run(command, "--help").stdout
         that(not re.search(rb"\d{13}", text), f"{command} --help has a number that says nothing")
     result = work.run(*TRAIN, "--data=plain.tsv", "--evaluate-every=-1")

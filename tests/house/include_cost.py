@@ -69,8 +69,8 @@ MOST_WITH_IO = {"soma/io/json_text.hpp": 5.0, "soma/io/record_json.hpp": 6.0, "s
                 "soma/io/checksums.hpp": MOST, "soma/io/state_hash.hpp": MOST,
                 # Pipelines keep their decision in a file.
                 "soma/pipeline.hpp": FRONT["soma/pipeline.hpp"],
-                **{f"soma/{name}.hpp": 8.5 for name in ("train/pipeline", "train/pipeline/planner",
-                                                        "train/pipeline/gradients")},
+                **{f"soma/{name}.hpp": 8.5 for name in ("train/pipeline", "train/pipeline/planner", "train/plan",
+                                                        "train/pipeline/gradients", "train/pipeline/plan_costs")},
                 "soma/models/bert_config_json.hpp": 8.0, "soma/models/pretrained.hpp": 9.0}
 # As above: in text/, JSON stands behind tokenizer_settings.hpp and, for readers of rows, json_row.hpp. Training needs
 # maps, sets and a queue.

@@ -81,6 +81,10 @@ TEST_CASE("makespans of schedules", "[unit]") {
   CHECK(simulated(interleaved_schedule(4, 16, 0), 0.5).makespan == 71);
   CHECK(simulated(interleaved_schedule(4, 16, 2), 0.5).makespan == 61);
   CHECK(simulated(simple_schedule(4, 16), 0.5).makespan == 60);
+  // A slow cut: the time of its message, forward and back.
+  const auto slow_cut =
+      simulate(simple_schedule(2, 1), {.stages = {{}}, .latency = 9, .links = {0.5}});
+  CHECK(slow_cut.makespan == 6 + 2 * 0.5);
   // A middle stage that is half as slow again.
   const auto uneven = simulate(interleaved_schedule(4, 16),
                                {.stages = {{}, {.forward = 1.5, .backward = 3}, {}, {}}});
@@ -158,30 +162,18 @@ TEST_CASE("the largest stage is as small as it can be", "[unit]") {
     }
 }
 
-TEST_CASE("pieces that share a variable, and ranks with a limit", "[unit]") {
+TEST_CASE("pieces that share a variable stay together", "[unit]") {
   PartitionProblem problem{.weights = {4, 1, 1, 4}, .partitions = 2, .joined = {0, 0, 1, 0}};
   CHECK(partition_pieces(problem) == Cuts{1});  // 2 would be as good, but 1 and 2 are joined
   problem.weights = {1, 1, 4, 4};
   CHECK(partition_pieces(problem) == Cuts{3});
   problem.partitions = 4;
   CHECK(id_of([&] { partition_pieces(problem); }) == "parallel.plan");
-  // The first stage holds two micro-batches of everything, the second one.
-  PartitionProblem limited{.weights = {1, 1, 1, 1},
-                           .partitions = 2,
-                           .limit = 100,
-                           .fixed_bytes = {10, 10, 10, 10},
-                           .flying_bytes = {30, 30, 20, 20},
-                           .in_flight = {2, 1}};
-  CHECK(partition_pieces(limited) == Cuts{1});  // by weights alone 2
-  limited.limit = 60;
-  CHECK(id_of([&] { partition_pieces(limited); }) == "parallel.plan");
 }
 
 TEST_CASE("costs of pieces, and a decision that is kept", "[unit]") {
   PipelinePlan plan{.fingerprint = "abc", .partitions = 2, .microbatches = 4, .cuts = {1}};
   plan.pieces = {{"first", 0.25, 0.5, 100, 10, 300}, {"second", 0.125, 0.125, 500, 20, 100}};
-  CHECK(piece_weights(plan.pieces, 1) == std::vector<double>{0.4, 0.6});
-  CHECK(piece_weights(plan.pieces, 0) == std::vector<double>{0.75, 0.25});
   const Record record = to_record(plan);
   PipelinePlan wanted = plan;
   wanted.microbatches = 8;

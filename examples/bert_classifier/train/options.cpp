@@ -385,6 +385,17 @@ void add_options(CLI::App& command, TrainOptions& options) {
       ->group(output_group);
 }
 
+void add_options(CLI::App& command, PlanCommand& options) {
+  add_options(command, options.train);
+  const std::string group = "Plan";
+  command.add_option("--ranks", options.ranks, "processes of the training")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{4096}))
+      ->capture_default_str()
+      ->type_name("N")
+      ->group(group);
+  command.add_flag("--json", options.json, "print the table as JSON")->group(group);
+}
+
 void add_options(CLI::App& command, EvaluateOptions& options) {
   add_model(command, options.model);
   command

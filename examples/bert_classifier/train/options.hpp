@@ -40,14 +40,18 @@ struct DataOptions {
 struct RankOptions {
   std::size_t bucket_bytes = std::size_t{4} << 20;
   bool no_overlap = false, shard_optimizer = false;
-  std::string reduction;  // empty: the format of the precision
-  std::size_t partitions = 1, microbatches = 1;
+  std::string reduction;         // empty: the format of the precision
+  std::string partitions = "1";  // or auto
+  std::size_t microbatches = 1;
+  std::uint64_t memory_limit = 0;  // bytes of a rank's process
+  double network = 0;              // bytes a second
   std::string pipeline = "interleaved", optimize = "memory", placement = "cluster";
   std::string partition_file;
   std::vector<std::string> cuts;
   double time_limit = 600;  // seconds
 
-  bool has_pipeline() const { return partitions != 1 || microbatches != 1; }
+  bool automatic() const { return partitions == "auto"; }
+  bool has_pipeline() const { return partitions != "1" || microbatches != 1 || memory_limit != 0; }
 };
 
 // Each is read by some schedules only; where it is not given, the library's default counts.
@@ -155,7 +159,15 @@ struct DescribeOptions {
   std::string precision;  // empty: describe the host
 };
 
+// A table of layouts for a training with these options.
+struct PlanCommand {
+  TrainOptions train;
+  std::size_t ranks = 1;
+  bool json = false;
+};
+
 void add_options(CLI::App& command, TrainOptions& options);
+void add_options(CLI::App& command, PlanCommand& options);
 void add_options(CLI::App& command, EvaluateOptions& options);
 void add_options(CLI::App& command, PredictOptions& options);
 void add_options(CLI::App& command, EmbedOptions& options);

@@ -45,8 +45,9 @@ void add_ranks(CLI::App& command, RankOptions& options) {
   command
       .add_option(
           "--partitions", options.partitions,
-          "stages of a pipeline, one rank each; further ranks are replicas. The bits are the same")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{4096}))
+          "stages of a pipeline, one rank each; further ranks are replicas; auto: the layout of "
+          "the ranks that plan finds fastest within --memory-limit. The bits are the same")
+      ->check(CLI::IsMember({"auto"}) | count_from(1, 4096))
       ->capture_default_str()
       ->type_name("N")
       ->group(rank_group);
@@ -77,6 +78,23 @@ void add_ranks(CLI::App& command, RankOptions& options) {
                   "file of the cuts; the program reads an existing file, otherwise measures the "
                   "model and writes the file")
       ->type_name("FILE.json")
+      ->group(rank_group);
+  command
+      .add_option("--memory-limit", options.memory_limit,
+                  "bytes (or 900MiB, 8GiB) that the process of a rank may need, as estimated "
+                  "before the run; 0: any")
+      ->check(count_from(0, std::uint64_t{1} << 60))
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str()
+      ->type_name("BYTES")
+      ->group(rank_group);
+  command
+      .add_option("--network", options.network,
+                  "bytes a second between ranks, as 1.2e9, by which layouts and cuts for speed are "
+                  "chosen; 0: measured, or those of one machine")
+      ->check(between(0, 1e15))
+      ->capture_default_str()
+      ->type_name("X")
       ->group(rank_group);
   command
       .add_option("--placement", options.placement,

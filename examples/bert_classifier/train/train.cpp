@@ -7,27 +7,23 @@
 #include "bert_classifier/launch/launch.hpp"
 #include "bert_classifier/report/report.hpp"
 #include "bert_classifier/results.hpp"
-#include "bert_classifier/train/class_weights.hpp"
 #include "bert_classifier/train/ending.hpp"
 #include "bert_classifier/train/logs.hpp"
 #include "bert_classifier/train/optimizer.hpp"
 #include "bert_classifier/train/outputs.hpp"
+#include "bert_classifier/train/parts.hpp"
 #include "bert_classifier/train/profile.hpp"
 #include "bert_classifier/train/rows.hpp"
 #include "bert_classifier/train/trainer_options.hpp"
 
-#include <soma/data/content_hash.hpp>
 #include <soma/data/prefetch.hpp>
 #include <soma/io/atomic_file.hpp>
 #include <soma/io/checkpoint_part_folder.hpp>
 #include <soma/io/precision_json.hpp>
 #include <soma/models/text_classifier.hpp>
-#include <soma/nn/freeze.hpp>
 #include <soma/pipeline.hpp>
 #include <soma/runtime/host.hpp>
 #include <soma/soma.hpp>
-#include <soma/text/stream_source.hpp>
-#include <soma/text/train_vocabulary.hpp>
 #include <soma/train/callbacks/status_publisher.hpp>
 #include <soma/train/console_progress.hpp>
 #include <soma/train/stoppable_source.hpp>
@@ -35,7 +31,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -49,133 +44,6 @@ namespace {
 
 using soma::models::TextClassifier;
 using Texts = std::span<const std::string_view>;
-
-// Made-up text is never read twice, because there is always more. It has many names, and a small
-// vocabulary has the pieces of new names.
-std::size_t vocabulary_size(const TrainOptions& options) {
-  if (options.vocab_size != 0) return options.vocab_size;
-  return options.data.data.empty() ? 1000 : 8000;
-}
-std::uint64_t epochs(const TrainOptions& options) {
-  if (options.epochs != 0) return options.epochs;
-  return options.data.data.empty() || !options.pretrained.empty() ? 1 : 6;
-}
-
-std::size_t max_length(const TrainOptions& options) {
-  constexpr std::size_t usual = 128;
-  if (options.max_length != 0) return options.max_length;
-  if (options.pretrained.empty()) return usual;
-  return (std::min)(usual, soma::models::load_bert_config(options.pretrained).config.positions);
-}
-
-std::optional<soma::models::Pooling> pooling(const TrainOptions& options) {
-  using soma::models::pooling_names;
-  if (options.pooling.empty()) return {};
-  const auto* const found =
-      std::find(std::begin(pooling_names), std::end(pooling_names), options.pooling);
-  return static_cast<soma::models::Pooling>(found - std::begin(pooling_names));
-}
-
-// Freezes the embeddings and the first layers.
-void freeze_layers(const TextClassifier& model, std::size_t count) {
-  if (count == 0) return;
-  const std::size_t layers = model.config().layers;
-  if (count > layers)
-    throw UsageError("--freeze-layers: " + std::to_string(count) + " of a model with " +
-                     std::to_string(layers) + " layers");
-  const bool distilled = model.config().kind == soma::models::BertKind::distilbert;
-  soma::nn::freeze(model.parameters(), "*bert.embeddings.*");
-  for (std::size_t i = 0; i < count; ++i)
-    soma::nn::freeze(model.parameters(), std::string(distilled ? "*.transformer" : "*.encoder") +
-                                             ".layer." + std::to_string(i) + ".*");
-}
-
-// `later`: makes the initial weights on demand.
-std::unique_ptr<TextClassifier> make_model(soma::Context& context, const TrainOptions& options,
-                                           const TrainingRows& rows, soma::nn::Later* later) {
-  const soma::models::TextClassifierOptions settings{.labels = rows.labels,
-                                                     .max_length = max_length(options),
-                                                     .seed = options.seed,
-                                                     .dropout = options.dropout,
-                                                     .recompute = options.recompute,
-                                                     .pooling = pooling(options),
-                                                     .kind = label_kind(options.data),
-                                                     .class_weights = class_weights(options, rows),
-                                                     .input = rows.input,
-                                                     .later = later};
-  if (!options.pretrained.empty()) {
-    std::unique_ptr<TextClassifier> model(
-        new TextClassifier(TextClassifier::from_pretrained(context, options.pretrained, settings)));
-    freeze_layers(*model, options.freeze_layers);
-    if (!model->fresh().empty() && !options.quiet)
-      std::cerr << "new tensors, which the files do not have: " << model->fresh().size()
-                << ", such as " << model->fresh().front() << '\n';
-    return model;
-  }
-  soma::text::VocabularyTrainer trainer;
-  for_each_text(rows, [&](std::string_view text) { trainer.add(text); });
-  soma::text::Tokenizer tokenizer(
-      trainer.train({.size = vocabulary_size(options), .stop = &stop_requested}), {});
-  using soma::models::BertConfig;
-  BertConfig config = options.preset == "base"     ? BertConfig::base()
-                      : options.preset == "minilm" ? BertConfig::minilm()
-                      : options.preset == "small"  ? BertConfig::small()
-                                                   : BertConfig::tiny();
-  config.vocabulary = tokenizer.vocabulary().size();
-  // Models that are pretrained on much text use 0.02 and 0.1. A small model that sees little text
-  // starts faster from larger weights.
-  config.standard_deviation = 0.05f;
-  if (options.dropout < 0) config.dropout = config.attention_dropout = 0;
-  return std::make_unique<TextClassifier>(context, std::move(tokenizer), config, settings);
-}
-
-soma::train::PipelineOptions pipeline_options(const RankOptions& options) {
-  using namespace soma::train;
-  return {.partitions = options.partitions,
-          .microbatches = options.microbatches,
-          .schedule = options.pipeline == "simple" ? Pipeline::simple : Pipeline::interleaved,
-          .optimize = options.optimize == "speed" ? Optimize::speed : Optimize::memory,
-          .placement =
-              options.placement == "spread" ? soma::Placement::spread : soma::Placement::cluster,
-          .decision = options.partition_file,
-          .cuts = options.cuts};
-}
-
-soma::train::TrainerOptions trainer_options(const TrainOptions& options, Launch& launch) {
-  soma::train::TrainerOptions result = common_trainer_options(options, launch);
-  result.epochs = epochs(options);
-  result.pipeline = pipeline_options(options.ranks);
-  return result;
-}
-
-std::unique_ptr<soma::data::BatchSource> make_source(soma::Context& context,
-                                                     const TextClassifier& model,
-                                                     const TrainingRows& rows,
-                                                     const soma::data::BatchOptions& batching) {
-  if (!rows.stream) return model.batches(rows.train, batching, &stop_requested);
-  const auto encode = [&model](std::string_view text, std::vector<std::int32_t>& ids) {
-    model.tokenizer().encode_ids(text, model.max_length(), ids);
-  };
-  soma::text::EncodePair encode_pair;
-  if (!rows.stream->rows.pair_column.empty())
-    encode_pair = [&model](std::string_view text, std::string_view pair,
-                           std::vector<std::int32_t>& ids, std::vector<std::int32_t>& types) {
-      const soma::text::Encoding both =
-          model.tokenizer().encode(text, pair, {.max_length = model.max_length()});
-      ids.insert(ids.end(), both.ids.begin(), both.ids.end());
-      types.insert(types.end(), both.types.begin(), both.types.end());
-    };
-  soma::data::ContentHash tokenizer;
-  tokenizer.add_text(soma::text::to_tokenizer_json(model.tokenizer()));
-  return std::make_unique<soma::text::StreamSource>(
-      context, rows.stream->file, rows.labels, encode,
-      soma::text::StreamOptions{.rows = rows.stream->rows,
-                                .batches = batching,
-                                .buffer_rows = rows.stream->buffer_rows,
-                                .max_tokens = model.max_length(),
-                                .settings = tokenizer.value(),
-                                .encode_pair = encode_pair});
-}
 
 // 0 if unknown before the end, for example for a stream in batches by tokens.
 std::uint64_t steps_of(const soma::data::BatchSource& source, const TrainingRows& rows,
@@ -228,8 +96,9 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   const TrainOptions options = launch.rank() == 0 ? given : without_outputs(given);
   if (options.kind == "fast") return train_fast(given, options, launch);
   soma::train::TrainerOptions settings = trainer_options(options, launch);
-  const bool pipeline = options.ranks.has_pipeline();
-  if (pipeline) check_pipeline(settings.pipeline, launch, options.shards);
+  bool pipeline = options.ranks.has_pipeline();
+  if (pipeline && !options.ranks.automatic())
+    check_pipeline(settings.pipeline, launch, options.shards);
   try_outputs(options, launch.rank() == 0);  // before anything is read
   if (launch.rank() == 0 && options.output.empty())
     std::cout << "There is no --output: the trained model will not be kept"
@@ -246,27 +115,31 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   const std::unique_ptr<TextClassifier> model =
       make_model(context, options, rows, settings.pipeline.later);
 
-  soma::data::BatchOptions batching{
-      .batch_sequences = options.batch_tokens != 0 ? 0 : options.batch_size,
-      .batch_tokens = options.batch_tokens,
-      .shuffle = !options.no_shuffle,
-      .seed = options.seed,
-      .shards = options.shards};
+  soma::data::BatchOptions batching = batch_options(options);
   const auto source = make_source(context, *model, rows, batching);
   batching.shuffle = false;
   const auto held_out =
       rows.held_out.empty() ? nullptr : model->batches(rows.held_out, batching, &stop_requested);
+  const std::unique_ptr<soma::optim::Optimizer> optimizer =
+      make_optimizer(context, model->parameters(), options, settings.precision);
+  settings.optimizer = optimizer.get();
   const std::uint64_t steps = steps_of(*source, rows, options, settings);
-  if (options.warmup_steps < 0 && options.pretrained.empty()) settings.schedule.warmup = steps / 20;
   if (rows.stream) settings.max_steps = steps;
+  if (options.ranks.automatic()) {
+    const std::string layout = soma::train::choose_plan(context, *model, *source, settings);
+    if (!options.quiet && launch.rank() == 0) std::cerr << "planned: " << layout << '\n';
+    pipeline = settings.pipeline.partitions != 1 || settings.pipeline.microbatches != 1;
+    if (!pipeline) {
+      settings.pipeline = {};
+      later.make(context, model->parameters());
+    }
+  }
+  if (options.warmup_steps < 0 && options.pretrained.empty()) settings.schedule.warmup = steps / 20;
   soma::data::Prefetch prefetched(*source);
 
   const std::unique_ptr<soma::CheckpointStore> checkpoints =
       open_checkpoints(options, launch.rank(), settings);
   settings.checkpoints = checkpoints.get();
-  const std::unique_ptr<soma::optim::Optimizer> optimizer =
-      make_optimizer(context, model->parameters(), options, settings.precision);
-  settings.optimizer = optimizer.get();
   std::optional<soma::train::TrainerBase> whole;
   std::optional<soma::train::PipelineTrainer> stages;
   if (pipeline)

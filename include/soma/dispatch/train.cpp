@@ -44,6 +44,9 @@
 #include <soma/train/impl/tape_gradients.ipp>
 #include <soma/train/impl/trainer_base.ipp>
 #include <soma/train/impl/weight_average.ipp>
+#include <soma/train/memory/impl/batch_sizes.ipp>
+#include <soma/train/memory/impl/estimate.ipp>
+#include <soma/train/memory/impl/rank_memory.ipp>
 #include <soma/train/pipeline/impl/groups.ipp>
 #include <soma/train/pipeline/impl/links.ipp>
 #include <soma/train/pipeline/impl/ranks.ipp>

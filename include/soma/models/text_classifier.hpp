@@ -141,6 +141,8 @@ class TextClassifier final : public nn::Task {
   SOMA_INLINE Tensor labels_of(const data::Batch& batch) const override;
   SOMA_INLINE Owned<metrics::Metrics> metrics() const override;
   bool takes_parts() const override { return true; }
+  bool recomputes() const override { return model_.bert.config.recompute; }
+  SOMA_INLINE bool set_recompute(bool wanted) override;
   SOMA_INLINE double loss_count(const data::Batch& batch) const override;
   SOMA_INLINE double useful_flops(const data::Batch& batch) const override;
   SOMA_INLINE void describe(Record& identity) const override;

@@ -65,6 +65,10 @@ class Task {
   // Floating-point operations of forward and backward without padding and recomputation; 0: not
   // known.
   virtual double useful_flops(const data::Batch&) const { return 0; }
+  // True if layers run again in backward (autograd/recompute.hpp), which changes no bit; and the
+  // choice of it. set_recompute() returns false if the task has no such choice.
+  virtual bool recomputes() const { return false; }
+  virtual bool set_recompute(bool) { return false; }
   // Records the settings that change the results beside parameters and data: checkpoints and other
   // ranks must agree on them.
   virtual void describe(Record&) const {}

@@ -154,6 +154,9 @@ class Optimizer {
   // rows only, its states cover these rows. An optimizer with other states than these two moments
   // overrides both functions.
   SOMA_INLINE virtual StateDict state() const;
+  // The bytes that state() will have for a parameter that is stepped: of all its rows, without the
+  // number of its steps. 0: the optimizer does not step it.
+  std::uint64_t state_bytes(std::string_view parameter) const;
   // Copies states of whole parameters; a parameter without an entry starts anew. Each entry has to
   // be one that state() would return. Errors by the entry's name: state.missing_name,
   // state.extra_name, state.shape, state.dtype, operator.value (an invalid number of steps);

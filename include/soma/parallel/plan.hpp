@@ -27,24 +27,15 @@ struct PieceCost {
   bool joined = false;
 };
 
-// For each piece: memory_weight x (its bytes / all bytes) + (1 - memory_weight) x (its time / all
-// time). Bytes are those of parameters and of saved tensors.
-std::vector<double> piece_weights(const std::vector<PieceCost>& pieces, double memory_weight);
-
 struct PartitionProblem {
   std::vector<double> weights{};  // costs of the pieces, from 0
   std::size_t partitions = 1;
   std::vector<char> joined{};  // true: no cut before the piece; empty: all false
-  // If ranks have a memory limit: the bytes of each piece by itself, the bytes of each piece for
-  // each micro-batch in flight, and the number of micro-batches in flight in each stage.
-  std::uint64_t limit = 0;  // 0: none
-  std::vector<std::uint64_t> fixed_bytes{}, flying_bytes{};
-  std::vector<std::size_t> in_flight{};
 };
 
 // The first piece of each stage except the first. The largest stage is as small as possible; among
 // several such partitions, the one with the leftmost cuts is chosen. Every stage has a piece. O(n^2
-// p). Error parallel.plan: more stages than separable pieces, or no partition within the limit.
+// p). Error parallel.plan: more stages than separable pieces.
 std::vector<std::size_t> partition_pieces(const PartitionProblem& problem);
 
 // A decision that is made once and kept.

@@ -82,8 +82,12 @@ struct StageTimes {
 struct PipelineTimes {
   std::vector<StageTimes> stages{};  // one for each; or one for all
   double latency = 0;                // between two stages; the sender does not wait for it
+  // The time of a message from stage i to the next, or back, if cuts differ; empty: `latency`.
+  std::vector<double> links{};
 
   const StageTimes& of(std::size_t stage) const;
+  // Between the stages `cut` and cut + 1.
+  double link(std::size_t cut) const;
 };
 
 struct Simulation {

@@ -12,6 +12,7 @@
 
 #include <exception>
 #include <optional>
+#include <vector>
 
 namespace SOMA_NAMESPACE::train {
 
@@ -62,6 +63,8 @@ class PipelineTrainer : public TrainerBase {
   double predicted_seconds();
   double measured_seconds();
   double predicted_activations();
+  // The estimate of each stage's memory; empty: nothing was measured (given cuts). After fit().
+  const std::vector<MemoryEstimate>& estimates();
   const StageMemory& memory();
   // The parameters of this rank's stage; after fit().
   const Parameters& own_parameters();

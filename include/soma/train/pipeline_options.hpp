@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,8 +26,8 @@ enum class Pipeline : std::uint8_t {
 
 // The cost that a partition minimises.
 enum class Optimize : std::uint8_t {
-  speed,   // mostly the time of the slowest stage; two more micro-batches are begun ahead
-  memory,  // mostly the bytes of the largest stage
+  speed,   // the predicted time of a step; two more micro-batches are begun ahead
+  memory,  // the bytes of the largest rank
 };
 
 struct PipelineOptions {
@@ -41,22 +40,21 @@ struct PipelineOptions {
   Pipeline schedule = Pipeline::interleaved;
   Optimize optimize = Optimize::memory;
   Placement placement = Placement::cluster;
-  // The weight of bytes beside time when the model is cut, 0 to 1. Not set: 0.2 for speed, 0.8 for
-  // memory.
-  std::optional<double> memory_weight{};
-  // The most bytes that a rank may need for weights, gradients, moments and micro-batches in
-  // flight; 0: no limit.
+  // The most bytes that the process of a rank may need; 0: no limit. Error parallel.plan if the
+  // estimate of a stage is larger (train/memory/).
   std::uint64_t memory_limit = 0;
-  // The file that keeps the decision (JSON). An existing file is used, and nothing is measured;
-  // otherwise rank 0 writes the file. Empty: no file.
+  // Bytes a second from one rank to another, for Optimize::speed; 0: the rate that is measured
+  // before the run.
+  double network = 0;
+  // The file that keeps the decision (JSON). An existing file is used, and nothing is measured, if
+  // everything that the decision depends on is the same; otherwise the log says what differs, and
+  // rank 0 decides and writes the file. Empty: no file.
   std::string decision{};
   // Explicit cuts: the names of the first pieces of later stages. Nothing is measured.
   std::vector<std::string> cuts{};
   // The initial values of postponed parameters (nn::Scope::later): each rank makes the parameters
   // of its stage.
   nn::Later* later = nullptr;
-
-  double weight_of_memory() const;
 };
 void fields(FieldVisitor& visitor, PipelineOptions& options);
 

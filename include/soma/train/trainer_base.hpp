@@ -29,6 +29,13 @@
 
 namespace SOMA_NAMESPACE::train {
 
+namespace detail {
+
+// Converts matrices to the type in which the precision stores them.
+void give_precision(Context& context, const Parameters& parameters, const Precision& precision);
+
+}  // namespace detail
+
 class TrainerBase {
  public:
   // Converts the parameters to the precision's types once all checks have passed. Errors

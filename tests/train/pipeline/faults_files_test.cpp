@@ -235,8 +235,7 @@ TEST_CASE("what cannot be a pipeline is refused before data are read", "[unit]")
   CHECK(id_of_scalars(with(&Options::cuts, std::vector<std::string>{"first"})) == "parallel.plan");
   CHECK(id_of_scalars(with(&Options::cuts, std::vector<std::string>{"second", "second"})) ==
         "parallel.plan");
-  CHECK(id_of_scalars(with(&Options::memory_weight, std::optional<double>(1.5))) ==
-        "train.options");
+  CHECK(id_of_scalars(with(&Options::network, -1.0)) == "train.options");
   const auto three_pieces = [](train::TrainerOptions& options) {
     options.pipeline.partitions = 3;
     options.pipeline.cuts.clear();
@@ -294,7 +293,6 @@ TEST_CASE("a decision is made once, kept, used, and refused where it is another'
   Record changed = record;
   changed.set("cut.1", "head");
   write(to_json(changed));
-  run.options.pipeline.microbatches = 4;
   const std::vector<PipelineResult> ranks = run_pipeline(run);
   REQUIRE(ranks[1].error == "");
   CHECK(ranks[1].own_parameters == 32 * 32 + 32 + 32 * 2 + 2);  // pooler and classifier

@@ -159,6 +159,11 @@ SOMA_INLINE auto TextClassifier::finish(Tape& tape, const Var& logits, const dat
   return loss(tape, logits, batch);
 }
 
+SOMA_INLINE bool TextClassifier::set_recompute(bool wanted) {
+  model_.bert.config.recompute = wanted;
+  return true;
+}
+
 SOMA_INLINE Tensor TextClassifier::labels_of(const data::Batch& batch) const {
   return kind_ == data::LabelKind::several && batch.label_lists.defined()
              ? batch.label_lists.dense(context_, labels_.size())

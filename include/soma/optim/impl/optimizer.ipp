@@ -167,6 +167,15 @@ SOMA_INLINE Optimizer::Optimizer(Context& context, const std::vector<Group>& gro
   }
 }
 
+SOMA_INLINE std::uint64_t Optimizer::state_bytes(std::string_view parameter) const {
+  std::uint64_t bytes = 0;
+  for (const detail::Slot& slot : slots_)
+    if (slot.parameter.name == parameter)
+      for (std::size_t i = 0; i < moments_of(slot); ++i)
+        bytes += moment_shape(slot, i).elements() * size_of(state_dtype_);
+  return bytes;
+}
+
 SOMA_INLINE std::size_t Optimizer::moments_of(const detail::Slot&) const { return moments(); }
 
 SOMA_INLINE Shape Optimizer::moment_shape(const detail::Slot& slot, std::size_t) const {

@@ -16,41 +16,12 @@
 
 namespace SOMA_NAMESPACE {
 
-SOMA_INLINE std::vector<double> piece_weights(const std::vector<PieceCost>& pieces,
-                                              double memory_weight) {
-  const auto bytes_of = [](const PieceCost& piece) {
-    return static_cast<double>(piece.parameter_bytes + piece.saved_bytes);
-  };
-  const auto seconds_of = [](const PieceCost& piece) {
-    return piece.forward_seconds + piece.backward_seconds;
-  };
-  double bytes = 0, seconds = 0;
-  for (const PieceCost& piece : pieces) {
-    bytes += bytes_of(piece);
-    seconds += seconds_of(piece);
-  }
-  std::vector<double> weights;
-  for (const PieceCost& piece : pieces) {
-    const double memory = bytes > 0 ? bytes_of(piece) / bytes : 0;
-    const double time = seconds > 0 ? seconds_of(piece) / seconds : 0;
-    weights.push_back(memory_weight * memory + (1 - memory_weight) * time);
-  }
-  return weights;
-}
-
 SOMA_INLINE std::vector<std::size_t> partition_pieces(const PartitionProblem& problem) {
   const std::size_t n = problem.weights.size(), p = problem.partitions;
   constexpr double none = (std::numeric_limits<double>::infinity)();
   std::vector<double> before(n + 1);
   for (std::size_t i = 0; i < n; ++i) before[i + 1] = before[i] + problem.weights[i];
   const auto weight = [&](std::size_t i, std::size_t j) { return before[j] - before[i]; };
-  const auto fits = [&](std::size_t stage, std::size_t i, std::size_t j) {
-    if (problem.limit == 0) return true;
-    std::uint64_t bytes = 0;
-    for (std::size_t k = i; k < j; ++k)
-      bytes += problem.fixed_bytes[k] + problem.in_flight[stage] * problem.flying_bytes[k];
-    return bytes <= problem.limit;
-  };
   const auto may_begin = [&](std::size_t i) {
     return problem.joined.empty() || i >= n || problem.joined[i] == 0;
   };
@@ -60,18 +31,15 @@ SOMA_INLINE std::vector<std::size_t> partition_pieces(const PartitionProblem& pr
   for (std::size_t k = p; k-- > 0;)
     for (std::size_t i = 0; i < n; ++i)
       for (std::size_t j = i + 1; j <= n; ++j)
-        if (best[k + 1][j] != none && may_begin(j) && fits(k, i, j))
+        if (best[k + 1][j] != none && may_begin(j))
           best[k][i] = (std::min)(best[k][i], (std::max)(weight(i, j), best[k + 1][j]));
   if (p == 0 || n == 0 || best[0][0] == none)
     fail(error_id::parallel_plan, "partition_pieces", "partitions", std::to_string(p),
-         problem.limit == 0 ? "1 to the number of pieces that can be apart, of " + std::to_string(n)
-                            : "stages of at most " + std::to_string(problem.limit) + " bytes each");
+         "1 to the number of pieces that can be apart, of " + std::to_string(n));
   std::vector<std::size_t> cuts;
   for (std::size_t k = 0, i = 0; k + 1 < p; ++k) {
     std::size_t j = i + 1;
-    while (!(may_begin(j) && fits(k, i, j) && weight(i, j) <= best[0][0] &&
-             best[k + 1][j] <= best[0][0]))
-      ++j;
+    while (!(may_begin(j) && weight(i, j) <= best[0][0] && best[k + 1][j] <= best[0][0])) ++j;
     cuts.push_back(j);
     i = j;
   }

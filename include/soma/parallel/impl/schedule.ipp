@@ -114,6 +114,10 @@ SOMA_INLINE const StageTimes& PipelineTimes::of(std::size_t stage) const {
   return stages[stages.size() == 1 ? 0 : stage];
 }
 
+SOMA_INLINE double PipelineTimes::link(std::size_t cut) const {
+  return cut < links.size() ? links[cut] : latency;
+}
+
 SOMA_INLINE Simulation simulate(const PipelineSchedule& schedule, const PipelineTimes& times) {
   const std::size_t p = schedule.partitions(), m = schedule.microbatches;
   if (times.stages.empty() || (times.stages.size() != 1 && times.stages.size() != p))
@@ -139,7 +143,8 @@ SOMA_INLINE Simulation simulate(const PipelineSchedule& schedule, const Pipeline
         if (ready == never) break;
         const bool travels =
             action.op == PipelineOp::forward ? s > 0 : detail::is_backward(action.op) && s + 1 < p;
-        const double begin = (std::max)(clock[s], ready + (travels ? times.latency : 0));
+        const std::size_t cut = action.op == PipelineOp::forward && s > 0 ? s - 1 : s;
+        const double begin = (std::max)(clock[s], ready + (travels ? times.link(cut) : 0));
         const double length = times.of(s).of(action.op);
         clock[s] = begin + length;
         result.busy[s] += length;

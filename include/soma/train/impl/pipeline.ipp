@@ -5,6 +5,7 @@
 
 #include <exception>
 #include <optional>
+#include <vector>
 
 namespace SOMA_NAMESPACE::train {
 
@@ -23,6 +24,10 @@ SOMA_INLINE double PipelineTrainer::measured_seconds() { return pipeline().measu
 
 SOMA_INLINE double PipelineTrainer::predicted_activations() {
   return pipeline().predicted_activations();
+}
+
+SOMA_INLINE const std::vector<MemoryEstimate>& PipelineTrainer::estimates() {
+  return pipeline().estimates();
 }
 
 SOMA_INLINE const StageMemory& PipelineTrainer::memory() { return pipeline().memory(); }

@@ -13,7 +13,6 @@
 
 namespace SOMA_NAMESPACE::train::detail {
 
-// Converts matrices to the type in which the precision stores them.
 SOMA_INLINE void give_precision(Context& context, const Parameters& parameters,
                                 const Precision& precision) {
   const DType weights = find_dtype(precision.weights.format);

@@ -12,17 +12,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace SOMA_NAMESPACE::train {
 
 // The report of one stage. Times are 0 if nothing was measured before the run.
 struct StageReport {
-  double parameters = 0;             // numbers of it
-  double predicted_activations = 0;  // bytes of the micro-batches in flight
-  double measured_activations = 0;   // the measured maximum of the same bytes
-  double gradients = 0;              // bytes, with the sums of micro-batches that wait
-  double heap = 0;                   // bytes of the context at most, whatever for
+  double parameters = 0;                           // numbers of it
+  double predicted_activations = 0;                // bytes of the micro-batches in flight
+  double measured_activations = 0;                 // the measured maximum of the same bytes
+  double weights = 0, moments = 0, gradients = 0;  // measured bytes; gradients of the last step
+  double heap = 0;                                 // bytes of the context's heap at most
 };
 
 class PipelineGradients final : public StepGradients {
@@ -51,6 +52,8 @@ class PipelineGradients final : public StepGradients {
   // Collective: stages exchange their numbers.
   SOMA_INLINE void describe(Report& report) const override;
   std::vector<StageReport> stage_reports() const;
+  // The estimate of each stage's memory; empty if nothing was measured before the run.
+  const std::vector<MemoryEstimate>& estimates() const { return estimates_; }
   double predicted_activations() const;
   double predicted_seconds() const;
   double measured_seconds() const;
@@ -66,6 +69,8 @@ class PipelineGradients final : public StepGradients {
  private:
   void check() const;
   void decide(data::BatchSource& batches);
+  void choose_cuts(data::BatchSource& batches, double network);
+  double network_rate();
   void take_stage();
   void distribute();
   void drop_unless_shared(std::size_t k) const;
@@ -91,10 +96,13 @@ class PipelineGradients final : public StepGradients {
   std::vector<std::size_t> indices_{};    // the index of each own parameter among all
   std::vector<std::size_t> stages_of_{};  // the stage of each parameter of the model
   PipelinePlan plan_;
-  bool decided_ = false, planned_ = false, began_ = false;
-  bool any_gradient_ = false;     // in any stage, in this step
-  std::vector<double> passes_{};  // seconds of the last ones
-  std::size_t most_held_ = 0;     // bytes of micro-batches in flight, in any step
+  std::optional<Record> decision_{};         // the file's
+  std::vector<MemoryEstimate> estimates_{};  // one for each stage; empty: nothing was measured
+  bool planned_ = false, began_ = false;
+  bool any_gradient_ = false;       // in any stage, in this step
+  std::vector<double> passes_{};    // seconds of the last ones
+  std::size_t most_held_ = 0;       // bytes of micro-batches in flight, in any step
+  std::size_t most_gradients_ = 0;  // bytes of the gradients that a step keeps
   PipelineStage stage_;
 };
 

@@ -58,7 +58,8 @@ class StageLinks {
   void poll();
   // Bytes that poll() has returned to the heap so far. Their timing depends on the neighbours.
   std::size_t released_bytes() const { return released_; }
-  void finish_sends();
+  // Waits until at most `left` messages are on their way.
+  void finish_sends(std::size_t left = 0);
 
   // ---- from the neighbours
 

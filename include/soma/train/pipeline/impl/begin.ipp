@@ -2,10 +2,11 @@
 // Begins a run in stages: checks, the assignment of pieces to stages, and the distribution of
 // parameters to ranks. After a run: collects the model.
 
-#include <soma/base/number_text.hpp>
+#include <soma/io/record_json.hpp>
+#include <soma/nn/later.hpp>
 #include <soma/train/pipeline/gradients.hpp>
+#include <soma/train/pipeline/plan_costs.hpp>
 
-#include <charconv>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -42,55 +43,102 @@ SOMA_INLINE void PipelineGradients::check() const {
                  ", whose scales are those of whole batches");
 }
 
-// Rank 0 decides the cuts for all ranks. Errors parallel.plan, train.options (a batch has too few
-// shards), file.write.
+// Rank 0 measures, or takes the decision of the file, and chooses the cuts. Errors parallel.plan,
+// train.options (a batch has too few shards), file.write.
+SOMA_INLINE void PipelineGradients::choose_cuts(data::BatchSource& batches, double network) {
+  const PipelineOptions& pipeline = options_.pipeline;
+  if (!pipeline.cuts.empty()) {
+    plan_.cuts = cuts_by_name(plan_.pieces, pipeline.cuts, pipeline.partitions);
+    return;
+  }
+  if (pipeline.partitions == 1 && pipeline.memory_limit == 0) return;
+  const std::size_t replicas = groups_.replica_count();
+  const BatchSizes sizes = read_batch_sizes(context_, batches, batches_to_read(options_, batches));
+  check_pipeline(pipeline, replicas * pipeline.partitions, sizes.shards);
+  std::uint64_t moments = 0;
+  for (const Parameter& parameter : task_.parameters())
+    moments += memory_of(parameter, options_).moments;
+  const Record basis = decision_basis(options_, task_, sizes, replicas, moments);
+  if (decision_) {
+    const std::string difference = difference_of(*decision_, basis);
+    if (difference.empty()) {
+      for (std::size_t i = 0; i < pipeline.partitions; ++i)
+        estimates_.push_back(estimate_from_record(*decision_, "stage." + std::to_string(i) + "."));
+      return;
+    }
+    context_.log(LogLevel::warning, "PipelineTrainer: " + decision_->purpose() + " was made for " +
+                                        difference + ": it is made anew");
+  }
+  const std::size_t parts = pipeline.microbatches * replicas;
+  const PlanCosts costs =
+      measure_costs(context_, task_, pieces_, options_, plan_.pieces, sizes, batches,
+                    {.timed = {parts}, .others = parts_up_to(parts), .network = network});
+  const PlanLayout layout{.partitions = pipeline.partitions,
+                          .replicas = replicas,
+                          .microbatches = pipeline.microbatches,
+                          .schedule = pipeline.schedule,
+                          .optimize = pipeline.optimize,
+                          .recompute = task_.recomputes(),
+                          .shard_optimizer = options_.shard_optimizer,
+                          .in_stages = true};
+  plan_.cuts = costs.choose(layout, pipeline.memory_limit);
+  plan_.pieces = costs.costs(layout);
+  estimates_ = costs.stages(layout, plan_.cuts);
+  if (pipeline.later == nullptr) {  // every rank begins with the whole model
+    std::uint64_t whole = 0;
+    for (const Parameter& parameter : task_.parameters()) whole += parameter.value().bytes();
+    for (MemoryEstimate& estimate : estimates_)
+      if (estimate.heap() < whole + costs.setting().data)
+        estimate = {.weights = whole, .data = costs.setting().data};
+  }
+  write_decision(pipeline, plan_, basis, estimates_);
+}
+
+// Bytes a second between the first two ranks, the best of some messages; 0: nothing was sent.
+SOMA_INLINE double PipelineGradients::network_rate() {
+  const PipelineOptions& pipeline = options_.pipeline;
+  if (pipeline.network != 0) return pipeline.network;
+  Communicator& world = groups_.world();
+  if (!pipeline.cuts.empty() || pipeline.optimize != Optimize::speed || world.size() < 2) return 0;
+  constexpr std::size_t bytes = std::size_t{1} << 18;
+  constexpr int times = 4;
+  const Tensor buffer = Tensor::zeros(context_, Shape{bytes}, DType::uint8);
+  double best = 0;
+  for (int i = 0; i < times && world.rank() < 2; ++i) {
+    const std::int64_t start = monotonic_nanoseconds();
+    for (const int sender : {0, 1}) {
+      if (world.rank() == sender)
+        world.send(1 - sender, collective_tag, {buffer.raw(), bytes});
+      else
+        world.receive(1 - world.rank(), collective_tag, {buffer.mutable_raw(), bytes});
+    }
+    const auto nanoseconds = static_cast<double>(monotonic_nanoseconds() - start + 1);
+    best = (std::max)(best, 2 * static_cast<double>(bytes) / nanoseconds * 1e9);
+  }
+  return best;
+}
+
+// Rank 0 decides for all ranks.
 SOMA_INLINE void PipelineGradients::decide(data::BatchSource& batches) {
   const PipelineOptions& pipeline = options_.pipeline;
-  if (ranks_.first() && !decided_) {
-    const bool measures = pipeline.cuts.empty() && pipeline.partitions > 1;
-    const data::Position position = batches.position();
-    data::Batch batch;
-    if (measures && batches.next(batch)) {
-      PieceProfiler(context_, task_, pieces_, options_)
-          .measure(part_of(batch, 0, pipeline.microbatches), plan_.pieces);
-      batches.seek(position);
-    }
-    cut_pieces(plan_, pipeline);
-    if (measures) write_decision(pipeline, plan_);
-  }
+  const double network = network_rate();
+  if (ranks_.first()) choose_cuts(batches, network);
   // Text of a record keeps every digit of its numbers.
-  std::vector<std::string> words;
+  Record record("decision of rank 0");
   if (ranks_.first()) {
-    for (const std::size_t cut : plan_.cuts) words.push_back(plan_.pieces[cut].name);
-    for (const PieceCost& piece : plan_.pieces) {
-      words.push_back(to_text(piece.forward_seconds));
-      words.push_back(to_text(piece.backward_seconds));
-      words.push_back(std::to_string(piece.saved_bytes));
-      words.push_back(std::to_string(piece.boundary_bytes));
-    }
+    record = to_record(plan_);
+    record.set("estimates", std::uint64_t{estimates_.size()});
+    for (std::size_t i = 0; i < estimates_.size(); ++i)
+      add_to_record(record, "stage." + std::to_string(i) + ".", estimates_[i]);
   }
-  words = soma::detail::split(
-      soma::detail::broadcast_text(groups_.world(), soma::detail::join(words), 0));
+  const std::string text = soma::detail::broadcast_text(
+      groups_.world(), ranks_.first() ? to_json(record) : std::string(), 0);
   if (ranks_.first()) return;
-  const std::size_t cuts = pipeline.partitions - 1;
-  if (words.size() != cuts + 4 * plan_.pieces.size())
-    fail(error_id::message_size, "pipeline", "decision of rank 0",
-         std::to_string(words.size()) + " words", std::to_string(cuts + 4 * plan_.pieces.size()));
-  plan_.cuts =
-      cuts_by_name(plan_.pieces, {words.begin(), words.begin() + static_cast<std::ptrdiff_t>(cuts)},
-                   pipeline.partitions);
-  const auto number = [](const std::string& text) {
-    double value = 0;
-    number_from(text, value);
-    return value;
-  };
-  for (std::size_t i = 0; i < plan_.pieces.size(); ++i) {
-    const std::string* word = &words[cuts + 4 * i];
-    plan_.pieces[i].forward_seconds = number(word[0]);
-    plan_.pieces[i].backward_seconds = number(word[1]);
-    plan_.pieces[i].saved_bytes = soma::detail::count_of(word[2]);
-    plan_.pieces[i].boundary_bytes = soma::detail::count_of(word[3]);
-  }
+  record = record_from_json(text, "decision of rank 0");
+  plan_ = plan_from_record(record, plan_);
+  const std::uint64_t count = record.count("estimates");
+  for (std::size_t i = 0; i < pipeline.partitions && i < count; ++i)
+    estimates_.push_back(estimate_from_record(record, "stage." + std::to_string(i) + "."));
 }
 
 // This stage's parameters, in the model's order.

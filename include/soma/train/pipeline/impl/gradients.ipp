@@ -36,7 +36,7 @@ SOMA_INLINE PipelineGradients::PipelineGradients(Context& context, nn::Task& tas
               .batch_sums = ranks.same_stage().batch_sums()},
              *ranks.same_stage().receiver()) {
   check();
-  if (ranks.first()) decided_ = read_decision(options.pipeline, context, plan_);
+  if (ranks.first()) decision_ = read_decision(options.pipeline, plan_);
 }
 
 SOMA_INLINE const Parameters& PipelineGradients::model_parameters() const {
@@ -98,6 +98,13 @@ SOMA_INLINE StepSums PipelineGradients::run(data::BatchSource& batches,
   note_pass(static_cast<double>(monotonic_nanoseconds() - start) * 1e-9, work.size());
   share(results, counts, sums);
   most_held_ = (std::max)(most_held_, stage_.memory().peak);
+  std::size_t kept = 0;
+  for (const Parameter& parameter : own_) {
+    const Gradient gradient = parameter.gradient();
+    if (gradient.defined()) kept += gradient.values.bytes();
+    if (gradient.sparse()) kept += gradient.rows.bytes();
+  }
+  most_gradients_ = (std::max)(most_gradients_, kept);
   if (groups_.replica_count() == 1) return sums;
   const ReductionTimes after = ranks_.same_stage().reduction_times();
   sums.reduction = {after.total - before.total, after.waited - before.waited};

@@ -86,8 +86,8 @@ SOMA_INLINE void StageLinks::poll() {
   }
 }
 
-SOMA_INLINE void StageLinks::finish_sends() {
-  for (; !sends_.empty(); sends_.pop_front()) pipeline_.wait(sends_.front().request);
+SOMA_INLINE void StageLinks::finish_sends(std::size_t left) {
+  for (; sends_.size() > left; sends_.pop_front()) pipeline_.wait(sends_.front().request);
 }
 
 SOMA_INLINE void StageLinks::ask_forward(std::size_t number, const Sequences& batch) {

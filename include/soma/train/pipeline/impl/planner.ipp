@@ -7,20 +7,18 @@
 #include <soma/io/atomic_file.hpp>
 #include <soma/io/mapped_file.hpp>
 #include <soma/io/record_json.hpp>
-#include <soma/nn/later.hpp>
 #include <soma/nn/pieces.hpp>
 #include <soma/nn/precision_state.hpp>
 #include <soma/nn/task.hpp>
 #include <soma/parallel/plan.hpp>
 #include <soma/parallel/schedule.hpp>
-#include <soma/system/clock.hpp>
 #include <soma/system/files.hpp>
 #include <soma/train/options.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,6 +46,21 @@ SOMA_INLINE std::uint64_t handle_bytes(Context& context) {
   const std::size_t before = context.heap().bytes_in_use();
   const Var handle = Var::constant(context, value);
   return context.heap().bytes_in_use() - before;
+}
+
+SOMA_INLINE void set_value(Record& record, const std::string& name, const RecordValue& value) {
+  switch (value.kind) {
+    case RecordValue::Kind::boolean:
+      return record.set(name, value.boolean);
+    case RecordValue::Kind::count:
+      return record.set(name, value.count);
+    case RecordValue::Kind::number:
+      return record.set(name, value.number);
+    case RecordValue::Kind::integer:
+      return record.set(name, value.integer);
+    case RecordValue::Kind::text:
+      return record.set(name, value.text);
+  }
 }
 
 SOMA_INLINE bool shares_variable(const nn::Piece& a, const nn::Piece& b) {
@@ -112,148 +125,92 @@ SOMA_INLINE std::size_t in_flight(const PipelineOptions& options, std::size_t mi
                                                              : std::size_t{0}));
 }
 
-SOMA_INLINE PieceProfiler::PieceProfiler(Context& context, nn::Task& task, const nn::Pieces& pieces,
-                                         const TrainerOptions& options)
-    : context_(context),
-      task_(task),
-      pieces_(pieces),
-      later_(options.pipeline.later),
-      precision_(context, options.precision, options.seed) {
-  precision_.use_parts({});
-}
-
-SOMA_INLINE void PieceProfiler::measure(const data::Batch& part, std::vector<PieceCost>& costs) {
-  const std::uint64_t handle = detail::handle_bytes(context_);
-  Tensor x;
-  Sequences sequences;
-  check_.profiler = this;
-  for (std::size_t i = 0; i < costs.size(); ++i) {
-    check_.piece = pieces_.empty() ? nullptr : &pieces_[i];
-    Parameters made;
-    if (later_ != nullptr && !pieces_.empty()) {
-      for (const Parameter& parameter : pieces_[i].parameters)
-        if (!parameter.value().defined()) made.push_back(parameter);
-      later_->make(context_, made);
+SOMA_INLINE std::vector<ParameterMemory> parameters_of(const nn::Piece& piece,
+                                                       const nn::Pieces& pieces,
+                                                       const TrainerOptions& options) {
+  std::vector<ParameterMemory> result;
+  for (const Parameter& parameter : piece.parameters) {
+    // A parameter of several pieces counts in the first.
+    bool known = false;
+    for (const nn::Piece& before : pieces) {
+      if (&before == &piece) break;
+      for (const Parameter& other : before.parameters)
+        known = known || other.name == parameter.name;
     }
-    std::vector<Tensor> kept;  // running statistics are among the parameters
-    const bool remembers = !pieces_.empty() && pieces_[i].mixes_sequences;
-    if (remembers)
-      for (const Parameter& parameter : pieces_[i].parameters)
-        kept.push_back(clone(context_, parameter.value()));
-    std::array<double, repetitions> forward{}, backward{};
-    Tensor result;
-    Sequences result_sequences;
-    // One tape, as in a stage: it grows once.
-    Tape tape(
-        context_,
-        {.activations = precision_.activations(), .precision = &precision_, .receiver = &check_});
-    for (std::size_t k = 0; k < repetitions; ++k) {
-      tape.reset();
-      result = Tensor();  // frees the result of the repetition before
-      Var input, output;
-      if (i != 0) input = tape.input(x, sequences);
-      const std::size_t before = context_.heap().bytes_in_use();
-      const std::int64_t start = monotonic_nanoseconds();
-      const bool last = i + 1 == costs.size();
-      if (pieces_.empty())
-        output = task_.forward(tape, part).loss;
-      else
-        output = pieces_[i].run(tape, input, part);
-      result = output.value();
-      result_sequences = output.sequences();
-      if (last && !pieces_.empty()) output = task_.finish(tape, output, part).loss;
-      const std::int64_t middle = monotonic_nanoseconds();
-      costs[i].saved_bytes = context_.heap().bytes_in_use() - before - (last ? 0 : handle);
-      // A piece that returns its input, or a parameter, has nothing to differentiate.
-      if (output.requires_gradient() && !output.is_leaf()) {
-        if (last)
-          tape.backward(output);
-        else
-          tape.backward(output, Tensor::zeros(context_, output.shape(), result.dtype()));
-      }
-      const std::int64_t end = monotonic_nanoseconds();
-      forward[k] = static_cast<double>(middle - start) * 1e-9;
-      backward[k] = static_cast<double>(end - middle) * 1e-9;
-    }
-    costs[i].boundary_bytes = i + 1 == costs.size() ? 0 : result.bytes();
-    costs[i].forward_seconds = median(forward);
-    costs[i].backward_seconds = median(backward);
-    x = result;
-    sequences = result_sequences;
-    for (std::size_t k = 0; k < kept.size(); ++k) copy(kept[k], pieces_[i].parameters[k].value());
-    for (const Parameter& parameter : made) parameter.var.drop_value();
+    if (!known) result.push_back(memory_of(parameter, options));
   }
-  clear_gradients(task_.parameters());
+  return result;
 }
 
-SOMA_INLINE void PieceProfiler::Check::receive(const Var& parameter, Gradient) {
-  if (piece == nullptr) return;
-  const auto is_same = [&](const Parameter& known) { return known.var.is(parameter); };
-  if (std::any_of(piece->parameters.begin(), piece->parameters.end(), is_same)) return;
-  // One of no piece is the host's own, which no stage drops.
-  const Parameters& all = profiler->task_.parameters();
-  const auto found = std::find_if(all.begin(), all.end(), is_same);
-  if (found == all.end()) return;
-  fail(error_id::train_options, "PipelineTrainer", "piece " + soma::quoted(piece->name),
-       "one that uses " + soma::quoted(found->name) + ", which is not among its parameters",
-       "a piece that lists the variables that it uses (nn::Piece::parameters)");
+SOMA_INLINE ParameterMemory memory_of(const Parameter& parameter, const TrainerOptions& options) {
+  const Tensor value = parameter.value();
+  ParameterMemory memory{.value = value.elements() * size_of(value.dtype()),
+                         .shape = value.shape()};
+  if (options.optimizer != nullptr)
+    memory.moments = options.optimizer->state_bytes(parameter.name);
+  else if (!parameter.var.frozen())
+    memory.moments = 2 * value.elements() * size_of(find_dtype(options.precision.moments.format));
+  return memory;
 }
 
-SOMA_INLINE double PieceProfiler::median(std::array<double, repetitions>& times) {
-  std::sort(times.begin(), times.end());
-  return times[repetitions / 2];
+SOMA_INLINE Record decision_basis(const TrainerOptions& options, const nn::Task& task,
+                                  const BatchSizes& batches, std::size_t replicas,
+                                  std::uint64_t moments) {
+  Record basis("decision");
+  const PipelineOptions& pipeline = options.pipeline;
+  basis.set("optimize", pipeline.optimize == Optimize::speed ? "speed" : "memory");
+  basis.set("schedule", pipeline.schedule == Pipeline::simple ? "simple" : "interleaved");
+  basis.set("microbatches", std::uint64_t{pipeline.microbatches});
+  basis.set("replicas", std::uint64_t{replicas});
+  basis.set("memory_limit", pipeline.memory_limit);
+  basis.set("batch_rows", std::uint64_t{batches.most_rows.empty() ? 0 : batches.most_rows.back()});
+  basis.set("lengths", batches.hash());
+  basis.set("accumulate", std::uint64_t{options.accumulate});
+  basis.set("recompute", task.recomputes());
+  basis.set("precision", to_string(options.precision));
+  basis.set("moment_bytes", moments);
+  basis.set("shard_optimizer", options.shard_optimizer);
+  basis.set("network", pipeline.network);
+  return basis;
 }
 
-SOMA_INLINE std::uint64_t waiting_sums(std::size_t microbatches) {
-  std::uint64_t sums = 1;
-  for (std::size_t m = 4; m <= microbatches; m *= 2) ++sums;
-  return sums;
-}
-
-SOMA_INLINE std::uint64_t fixed_bytes(const PieceCost& piece, std::size_t microbatches) {
-  return piece.parameter_bytes * (3 + waiting_sums(microbatches));
-}
-
-SOMA_INLINE void cut_pieces(PipelinePlan& plan, const PipelineOptions& options) {
-  if (!options.cuts.empty()) {
-    plan.cuts = cuts_by_name(plan.pieces, options.cuts, options.partitions);
-    return;
+SOMA_INLINE std::string difference_of(const Record& decision, const Record& basis) {
+  std::string text;
+  for (const auto& [name, value] : basis.entries()) {
+    const RecordValue* found = decision.find("for." + name);
+    const std::string given = found == nullptr ? std::string("none") : to_text(*found);
+    if (given == to_text(value)) continue;
+    text.append(text.empty() ? "" : "; ").append(name).append(" ").append(given);
+    text.append(", now ").append(to_text(value));
   }
-  PartitionProblem problem{.weights = piece_weights(plan.pieces, options.weight_of_memory()),
-                           .partitions = options.partitions,
-                           .limit = options.memory_limit};
-  for (const PieceCost& piece : plan.pieces) {
-    problem.joined.push_back(piece.joined ? 1 : 0);
-    problem.fixed_bytes.push_back(fixed_bytes(piece, options.microbatches));
-    problem.flying_bytes.push_back(piece.saved_bytes);
-  }
-  for (std::size_t stage = 0; stage < options.partitions; ++stage)
-    problem.in_flight.push_back(in_flight(options, options.microbatches, stage));
-  plan.cuts = partition_pieces(problem);
+  return text;
 }
 
-SOMA_INLINE bool read_decision(const PipelineOptions& options, Context& context,
-                               PipelinePlan& plan) {
+SOMA_INLINE std::optional<Record> read_decision(const PipelineOptions& options,
+                                                PipelinePlan& plan) {
   if (options.decision.empty() || !options.cuts.empty() ||
       system::info_of(options.decision).kind == system::FileKind::none)
-    return false;
+    return std::nullopt;
   const auto file = MappedFile::open("PipelineTrainer", options.decision);
   const std::string text(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
-  const Record record = record_from_json(text, "decision file " + soma::quoted(options.decision));
+  Record record = record_from_json(text, "decision file " + soma::quoted(options.decision));
+  const std::size_t microbatches = plan.microbatches;
   plan = plan_from_record(record, plan);
-  if (plan.microbatches != options.microbatches)
-    context.log(LogLevel::warning, "PipelineTrainer: " + record.purpose() + " was made for " +
-                                       std::to_string(plan.microbatches) +
-                                       " micro-batches, used for " +
-                                       std::to_string(options.microbatches));
-  plan.microbatches = options.microbatches;
-  return true;
+  plan.microbatches = microbatches;
+  return record;
 }
 
-SOMA_INLINE void write_decision(const PipelineOptions& options, const PipelinePlan& plan) {
+SOMA_INLINE void write_decision(const PipelineOptions& options, const PipelinePlan& plan,
+                                const Record& basis, const std::vector<MemoryEstimate>& estimates,
+                                const Record& extra) {
   if (options.decision.empty()) return;
+  Record record = to_record(plan);
+  for (const auto& [name, value] : basis.entries()) detail::set_value(record, "for." + name, value);
+  for (const auto& [name, value] : extra.entries()) detail::set_value(record, name, value);
+  for (std::size_t i = 0; i < estimates.size(); ++i)
+    add_to_record(record, "stage." + std::to_string(i) + ".", estimates[i]);
   AtomicFile file("PipelineTrainer", options.decision);
-  file.write(to_json(to_record(plan)) + "\n");
+  file.write(to_json(record) + "\n");
   file.commit();
 }
 

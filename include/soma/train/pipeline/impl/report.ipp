@@ -28,14 +28,17 @@ SOMA_INLINE double PipelineGradients::predicted_activations() const {
 }
 
 SOMA_INLINE std::vector<StageReport> PipelineGradients::stage_reports() const {
-  const PipelineOptions& pipeline = options_.pipeline;
   StageReport own;
-  for (const Parameter& parameter : own_)
+  for (const Parameter& parameter : own_) {
     own.parameters += static_cast<double>(parameter.value().elements());
+    own.weights += static_cast<double>(parameter.value().bytes());
+    own.moments += static_cast<double>(memory_of(parameter, options_).moments);
+  }
+  if (options_.shard_optimizer) own.moments /= static_cast<double>(groups_.replica_count());
   own.predicted_activations = predicted_activations();
   own.measured_activations = static_cast<double>(most_held_);
-  own.gradients = 4 * own.parameters * static_cast<double>(waiting_sums(pipeline.microbatches));
-  own.heap = static_cast<double>(context_.memory_use().peak_bytes);
+  own.gradients = static_cast<double>(most_gradients_);
+  own.heap = static_cast<double>(context_.heap().peak_bytes());
   std::vector<StageReport> all(groups_.partitions());
   all[groups_.stage()] = own;
   for (std::size_t stage = 0; stage < all.size(); ++stage)
@@ -91,11 +94,15 @@ SOMA_INLINE void PipelineGradients::describe(Report& report) const {
     text.append("    stage " + std::to_string(stage) + "         " + first.name +
                 (first.name == last.name ? std::string() : " to " + last.name) + ": " +
                 soma::fixed(own.parameters, 0) + " parameters, gradients " +
-                mebibytes(own.gradients) + " MiB, activations " +
-                mebibytes(own.measured_activations) + " MiB (predicted " +
+                mebibytes(own.gradients) + " MiB, moments " + mebibytes(own.moments) +
+                " MiB, activations " + mebibytes(own.measured_activations) + " MiB (predicted " +
                 (own.predicted_activations > 0 ? mebibytes(own.predicted_activations) + " MiB"
                                                : std::string("not known")) +
                 "), heap " + mebibytes(own.heap) + " MiB\n");
+    if (stage < estimates_.size())
+      text.append("      predicted       heap " +
+                  mebibytes(static_cast<double>(estimates_[stage].heap())) +
+                  " MiB: " + to_string(estimates_[stage]) + "\n");
   }
   report.pipeline = text;
 }

@@ -1,0 +1,224 @@
+// Estimates of memory before a run, against the peaks of the heaps of runs.
+
+#include <soma/models/mlp.hpp>
+#include <soma/pipeline.hpp>
+
+#include "train/small_run.hpp"
+
+#include "catch.hpp"
+
+#include <soma/parallel/in_process.hpp>
+
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+using namespace soma;
+
+namespace {
+
+struct MemoryCase {
+  std::string name;
+  bool text = true;  // a small BERT, else layers of the size of the digits net
+  std::size_t vocabulary = 300, inner = 128, layers = 3;
+  bool recompute = false, shard = false, longest_last = false, speed = false;
+  std::size_t partitions = 2, replicas = 1, microbatches = 2, accumulate = 1;
+  train::Pipeline schedule = train::Pipeline::interleaved;
+  Precision precision = Precision::fp32();
+
+  bool plain() const { return partitions == 1 && microbatches == 1; }
+};
+
+struct MemoryOfRank {
+  std::size_t heap = 0, weights = 0;
+  train::MemoryEstimate estimate{};
+  std::string error{};
+};
+
+// 48 texts of 16 tokens, or short ones before 16 long ones.
+data::TokenLists texts_of(const MemoryCase& run) {
+  std::mt19937 random(3);
+  data::TokenLists lists;
+  for (std::size_t i = 0; i < 48; ++i) {
+    const std::size_t length = !run.longest_last ? 16 : i >= 32 ? 24 : 4 + random() % 14;
+    std::vector<std::int32_t> ids;
+    for (std::size_t j = 0; j < length; ++j)
+      ids.push_back(static_cast<std::int32_t>(random() % run.vocabulary));
+    lists.add(ids, static_cast<std::int32_t>(i % 2));
+  }
+  return lists;
+}
+
+void train_rank(Context& context, nn::Task& task, data::BatchSource& source,
+                const train::TrainerOptions& options, const MemoryCase& run, int rank,
+                MemoryOfRank& result) {
+  if (run.plain()) {
+    train::TrainerBase trainer(context, task, options);
+    const nn::Pieces pieces = task.pieces();
+    const train::PlanCosts costs = train::measure_costs(
+        context, task, pieces, options, train::known_plan(pieces, task.parameters(), {}).pieces,
+        train::read_batch_sizes(context, source, train::batches_to_read(options, source)), source,
+        {.timed = {run.replicas}, .others = train::parts_up_to(run.replicas)});
+    result.estimate =
+        costs.stages({.replicas = run.replicas, .shard_optimizer = run.shard}, {}).front();
+    context.heap().reset_peak();
+    trainer.fit(source, &source);
+    for (const Parameter& parameter : task.parameters())
+      result.weights += parameter.value().bytes();
+  } else {
+    train::PipelineTrainer trainer(context, task, options);
+    trainer.fit(source, &source);
+    const PipelinePosition position =
+        pipeline_position(static_cast<std::size_t>(rank), run.partitions * run.replicas,
+                          run.partitions, options.pipeline.placement);
+    result.estimate = trainer.estimates().at(position.stage);
+    for (const Parameter& parameter : trainer.own_parameters())
+      result.weights += parameter.value().bytes();
+  }
+  result.heap = context.heap().peak_bytes();
+}
+
+void run_rank(const MemoryCase& run, int rank, Communicator* ranks, MemoryOfRank& result) {
+  auto context = make_context({.threads = 1});
+  nn::Later later;
+  nn::Later* const postponed = run.plain() ? nullptr : &later;
+  train::TrainerOptions options{.epochs = 2,
+                                .accumulate = run.accumulate,
+                                .learning_rate = 1e-3,
+                                .seed = 5,
+                                .precision = run.precision,
+                                .communicator = ranks,
+                                .shard_optimizer = run.shard};
+  options.pipeline = {.partitions = run.partitions,
+                      .microbatches = run.microbatches,
+                      .schedule = run.schedule,
+                      .optimize = run.speed ? train::Optimize::speed : train::Optimize::memory,
+                      .memory_limit = run.plain() ? 0 : std::uint64_t{1} << 40,
+                      .later = postponed};
+  const nn::Scope scope{context, 7, "", postponed};
+  if (!run.text) {
+    const models::Mlp model(scope, std::vector<std::size_t>{64, 96, 96, 96, 10});
+    nn::ClassificationTask task(model, 10);
+    data::ArraySource source(context, Tensor::full(context, {512, 64}, 0.5f),
+                             Tensor::full(context, {512}, std::int64_t{1}),
+                             {.batch_sequences = 64});
+    return train_rank(context, task, source, options, run, rank, result);
+  }
+  models::BertConfig config = soma_test::small_config();
+  config.vocabulary = run.vocabulary;
+  config.layers = run.layers;
+  config.heads = 4;
+  config.inner = run.inner;
+  config.recompute = run.recompute;
+  const models::BertClassifier model(scope, config, 2);
+  nn::ClassificationTask task(model, 2);
+  data::TokenSource source(context, texts_of(run),
+                           {.batch_sequences = 16, .shuffle = !run.longest_last, .seed = 3});
+  train_rank(context, task, source, options, run, rank, result);
+}
+
+std::vector<MemoryOfRank> run_case(const MemoryCase& run) {
+  std::vector<MemoryOfRank> results(run.partitions * run.replicas);
+  if (results.size() == 1) {
+    run_rank(run, 0, nullptr, results[0]);
+    return results;
+  }
+  InProcessGroup group(static_cast<int>(results.size()));
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < results.size(); ++rank)
+    threads.emplace_back([&, rank] {
+      try {
+        InProcessCommunicator communicator(group, static_cast<int>(rank));
+        communicator.set_time_limit(60);
+        run_rank(run, static_cast<int>(rank), &communicator, results[rank]);
+      } catch (const std::exception& error) {
+        results[rank].error = error.what();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  return results;
+}
+
+// Measured is 0.91 to 1 of the estimate: the bound holds and is close.
+void check(const MemoryCase& run) {
+  for (const MemoryOfRank& rank : run_case(run)) {
+    INFO(run.name << ", " << run.partitions << " stages x " << run.replicas << ", "
+                  << run.microbatches << " micro-batches, "
+                  << (run.schedule == train::Pipeline::simple ? "simple" : "interleaved"));
+    REQUIRE(rank.error == "");
+    INFO("measured " << rank.heap << ", estimate " << rank.estimate.heap() << ": "
+                     << to_string(rank.estimate));
+    CHECK(rank.heap <= rank.estimate.heap());
+    CHECK(static_cast<double>(rank.heap) >= 0.91 * static_cast<double>(rank.estimate.heap()));
+    CHECK(rank.weights <= rank.estimate.weights);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("the heap of one process and of replicas is estimated before the run", "[unit]") {
+  MemoryCase one{.name = "one process", .partitions = 1, .microbatches = 1};
+  check(one);
+  one.text = false;
+  check(one);
+  one.accumulate = 3;
+  check(one);
+  one = {.name = "one process", .longest_last = true, .partitions = 1, .microbatches = 1};
+  check(one);
+  one.recompute = true;
+  check(one);
+  one = {.name = "a large table", .vocabulary = 20000, .partitions = 1, .microbatches = 1};
+  check(one);
+  for (const Precision& precision : {Precision::bf16_sr(), Precision::fp8_delayed()})
+    check({.name = precision.name, .partitions = 1, .microbatches = 1, .precision = precision});
+  check({.name = "replicas", .partitions = 1, .replicas = 2, .microbatches = 1});
+  check({.name = "shared states",
+         .inner = 1024,
+         .shard = true,
+         .partitions = 1,
+         .replicas = 4,
+         .microbatches = 1});
+}
+
+TEST_CASE("the heap of each stage is estimated before the run", "[unit]") {
+  for (const std::size_t microbatches : {1u, 2u, 4u, 8u})
+    for (const train::Pipeline schedule : {train::Pipeline::simple, train::Pipeline::interleaved}) {
+      MemoryCase run{.name = "text", .microbatches = microbatches, .schedule = schedule};
+      check(run);
+      run.name = "longest texts last";
+      run.longest_last = true;
+      check(run);
+      run = {.name = "layers", .text = false, .microbatches = microbatches, .schedule = schedule};
+      check(run);
+    }
+}
+
+TEST_CASE("estimates of stages know tables, recomputation and formats", "[unit]") {
+  for (const std::size_t microbatches : {2u, 8u})
+    for (const train::Pipeline schedule : {train::Pipeline::simple, train::Pipeline::interleaved}) {
+      const MemoryCase base{.name = "text", .microbatches = microbatches, .schedule = schedule};
+      MemoryCase run = base;
+      run.name = "a large table";
+      run.vocabulary = 20000;
+      check(run);
+      run = base;
+      run.name = "recomputation";
+      run.recompute = true;
+      check(run);
+      for (const Precision& precision : {Precision::bf16_sr(), Precision::fp8_delayed()}) {
+        run = base;
+        run.name = precision.name;
+        run.precision = precision;
+        check(run);
+      }
+    }
+}
+
+TEST_CASE("estimates of more stages, of replicas of stages and of several batches", "[unit]") {
+  check({.name = "speed", .speed = true, .partitions = 3, .microbatches = 8});
+  check({.name = "four stages", .layers = 6, .partitions = 4, .microbatches = 8});
+  check({.name = "shared states", .inner = 1024, .shard = true, .replicas = 2, .microbatches = 4});
+  check({.name = "two batches a step", .microbatches = 4, .accumulate = 2});
+  check({.name = "one stage", .partitions = 1, .microbatches = 4});
+}
