@@ -54,6 +54,10 @@ struct PanelModel {
   HeapVector<float> weights;  // [panels][feature_count, width]
   HeapVector<float> bias;     // [panels, width]
 
+  // The same weights from [feature_count, class_count] and [class_count], as files keep them.
+  static PanelModel of_rows(Heap& heap, std::size_t feature_count, std::size_t class_count,
+                            std::span<const float> weights, std::span<const float> bias);
+
   float weight(std::size_t feature, std::size_t of_class) const;
   // Writes the scores of a row for all classes to `scores`, which has panels * width places.
   // Features are below feature_count. Thread-safe.
@@ -69,8 +73,8 @@ class PanelSolver {
   // ascend, a value that is not finite), memory.exhausted.
   PanelSolver(Context& context, const PanelProblem& problem, const PanelOptions& options = {});
 
-  // The bytes that a solver takes beside the problem: 4 bytes for each feature and class, for each row and
-  // class, and 12 for each row. Classes count in panels, of 1, 4 or a multiple of 16.
+  // The bytes that a solver takes beside the problem: 4 for each feature and class, 4 for each row
+  // and class, and 12 for each row. Classes count in panels, of 1, 4 or a multiple of 16.
   static std::uint64_t memory_bytes(std::size_t rows, std::size_t feature_count,
                                     std::size_t class_count);
 

@@ -48,6 +48,31 @@ SOMA_INLINE std::size_t PanelProblem::rows() const {
   return begins.empty() ? 0 : begins.size() - 1;
 }
 
+SOMA_INLINE PanelModel PanelModel::of_rows(Heap& heap, std::size_t feature_count,
+                                           std::size_t class_count, std::span<const float> weights,
+                                           std::span<const float> bias) {
+  if (weights.size() != feature_count * class_count || bias.size() != class_count)
+    fail(error_id::size_mismatch, "PanelModel::of_rows", "weights and bias",
+         std::to_string(weights.size()) + " and " + std::to_string(bias.size()),
+         std::to_string(feature_count) + " x " + std::to_string(class_count) + " and " +
+             std::to_string(class_count));
+  PanelModel model(heap);
+  model.feature_count = static_cast<std::int64_t>(feature_count);
+  model.class_count = static_cast<std::int64_t>(class_count);
+  model.width = detail::panel_width(class_count);
+  model.panels = (class_count + model.width - 1) / model.width;
+  model.weights.resize(feature_count * model.panels * model.width);
+  model.bias.resize(model.panels * model.width);
+  for (std::size_t c = 0; c < class_count; ++c) {
+    const std::size_t panel = c / model.width, column = c % model.width;
+    model.bias[c] = bias[c];
+    for (std::size_t f = 0; f < feature_count; ++f)
+      model.weights[(panel * feature_count + f) * model.width + column] =
+          weights[f * class_count + c];
+  }
+  return model;
+}
+
 SOMA_INLINE float PanelModel::weight(std::size_t feature, std::size_t of_class) const {
   const std::size_t panel = of_class / width;
   return weights[(panel * static_cast<std::size_t>(feature_count) + feature) * width +
