@@ -84,6 +84,7 @@ void print_choice(const soma::models::FastOptions& chosen, std::uint64_t epochs)
 int train_fast(const TrainOptions& given, const TrainOptions& options, Launch& launch) {
   check_options(options);
   check_no_optimizer_option(options.optimizer, "--model-kind fast");
+  if (fits_linear(options, launch.size())) return train_linear(options, launch);
   const bool first = launch.rank() == 0;
   soma::train::TrainerOptions settings = common_trainer_options(options, launch);
   try_outputs(options, first);

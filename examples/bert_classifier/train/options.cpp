@@ -184,7 +184,7 @@ void add_options(CLI::App& command, TrainOptions& options) {
 
   number("--epochs", options.epochs,
          "passes over the rows; default: 1 with --pretrained or generated reviews, 6 for a new "
-         "model and other rows, 2 or 3 with --model-kind fast",
+         "model and other rows, and with --model-kind fast (2 or 3 if it has a trainer)",
          loop_group, CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000}))
       ->default_str("");
   number("--max-steps", options.max_steps, "end after this many steps; 0: after all epochs",

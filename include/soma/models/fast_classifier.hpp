@@ -4,13 +4,16 @@
 // It is a task that trainers train, with optim::RowAdagrad. (The model of "Bag of Tricks for
 // Efficient Text Classification", arXiv 1607.01759, with row-wise Adagrad instead of plain SGD.)
 //
-// The table starts with zeros: a row that training never touched adds nothing. Needs
-// add_sparse(context) (soma/sparse.hpp).
+// The table starts with zeros: a row that training never touched adds nothing. fit() makes a
+// classifier of another kind from rows in memory, more accurate and faster: a linear one of counted
+// features (fast_linear.hpp), which no trainer trains further. Needs add_sparse(context)
+// (soma/sparse.hpp).
 
 #include <soma/autograd/embedding_bag.hpp>
 #include <soma/data/token_source.hpp>
 #include <soma/io/record_json.hpp>
 #include <soma/kernels/sparse/args.hpp>
+#include <soma/models/fast_linear.hpp>
 #include <soma/models/fast_options.hpp>
 #include <soma/models/text_classifier.hpp>
 #include <soma/nn/layers.hpp>
@@ -38,14 +41,49 @@ class FastClassifier final : public nn::Task {
   // text.features, context.no_sparse, memory.exhausted (before anything is written).
   FastClassifier(Context& context, const FastOptions& options);
 
-  // Reads a folder that save() wrote. Errors file.read, record.json, record.missing, record.type,
-  // models.config_type (a folder of another model), text.features (hashes of another version),
-  // models.config_value, state.missing_name, state.extra_name, state.shape, state.dtype.
+  // A linear classifier of counted features, with settings by rules. Rows have members `text` and
+  // `label`; with `kind` several, `labels`. Its labels may lack rows: such a class is never
+  // predicted. Errors as of FastLinear, and data.labels (a label that is no class).
+  template <class LabelledTexts>
+  static FastClassifier fit(Context& context, const LabelledTexts& rows,
+                            std::vector<std::string> labels, const FastFitOptions& options = {},
+                            data::LabelKind kind = data::LabelKind::one,
+                            const StopFlag* stop = nullptr) {
+    std::vector<std::string_view> texts;
+    std::vector<std::int64_t> begins{0};
+    std::vector<std::int32_t> numbers;
+    for (const auto& row : rows) {
+      texts.push_back(row.text);
+      if (kind == data::LabelKind::one)
+        numbers.push_back(class_of(row.label, texts.size() - 1, labels.size()));
+      if constexpr (requires { row.labels.begin(); })
+        if (kind == data::LabelKind::several)
+          for (const std::int32_t label : row.labels)
+            numbers.push_back(class_of(label, texts.size() - 1, labels.size()));
+      begins.push_back(static_cast<std::int64_t>(numbers.size()));
+    }
+    const FastLinearData data{.texts = texts,
+                              .label_begins = begins,
+                              .labels = numbers,
+                              .classes = labels.size(),
+                              .kind = kind};
+    FastOptions own{.labels = std::move(labels), .seed = options.seed};
+    return FastClassifier(context, own, FastLinear(context, data, options, stop));
+  }
+  // A classifier that fit() made, or nullptr.
+  const FastLinear* linear() const;
+
+  // Reads a folder that save() wrote, of either kind. Errors file.read, record.json,
+  // record.missing, record.type, models.config_type (a folder of another model), text.features
+  // (hashes of another version), models.config_value, state.missing_name, state.extra_name,
+  // state.shape, state.dtype.
   static FastClassifier from_folder(Context& context, std::string_view folder);
 
-  // Writes config.json, and model.safetensors with the table's rows that are not zero. An earlier
-  // model of that name is replaced once the new one is complete. Error file.write.
+  // Writes config.json, and model.safetensors with the table's rows that are not zero, or with the
+  // linear weights. An earlier model of that name is replaced once the new one is complete. Error
+  // file.write.
   void save(std::string_view folder) const;
+  void set_input(const InputForm& input);
 
   const std::vector<std::string>& labels() const { return options_.labels; }
   const FastOptions& options() const { return options_; }
@@ -85,7 +123,11 @@ class FastClassifier final : public nn::Task {
   SOMA_INLINE void describe(Record& identity) const override;
 
  private:
+  FastClassifier(Context& context, const FastOptions& options, FastLinear linear);
   FastClassifier(Context& context, const std::string& folder);
+  static std::int32_t class_of(std::int64_t label, std::size_t row, std::size_t classes);
+  static FastClassifier linear_from_folder(Context& context, const std::string& folder,
+                                           const Record& record);
   static const FastOptions& checked(const Context& context, const FastOptions& options);
 
   // Divides texts among threads by their bytes; the lists have the order of the texts.
@@ -94,6 +136,7 @@ class FastClassifier final : public nn::Task {
   // The same order as in the linear layer: products are added in order, then the bias.
   std::vector<float> logits_of(const std::vector<float>& mean) const;
   Prediction prediction_of(std::vector<float> logits) const;
+  Prediction predict_linear(std::string_view text) const;
 
   // The ids of the rows that are not all zero, ascending.
   Tensor used_rows() const;
@@ -107,6 +150,7 @@ class FastClassifier final : public nn::Task {
   Var table_;  // [2^bits, width]
   nn::Linear output_;
   Parameters parameters_;
+  std::unique_ptr<FastLinear> linear_;  // made by fit(): there is no table and no layer
 };
 
 }  // namespace SOMA_NAMESPACE::models

@@ -82,6 +82,10 @@ Record to_record(const FastOptions& options);
 // Errors record.missing, record.type, models.config_type, models.config_value, text.features.
 FastOptions fast_options_of(const Record& record, std::string_view folder);
 
+// The same of a linear classifier, whose hashes have version 2: older programs refuse it.
+Record fast_linear_record(const FastOptions& options);
+FastOptions fast_linear_options_of(const Record& record, std::string_view folder);
+
 // True if the folder has a config.json of a FastClassifier. False without a config.json, or with
 // that of another model.
 bool is_fast_classifier(const std::string& folder);

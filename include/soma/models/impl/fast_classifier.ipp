@@ -42,18 +42,61 @@ SOMA_INLINE FastClassifier::FastClassifier(Context& context, const FastOptions& 
   collector.part("output", output_);
 }
 
-SOMA_INLINE FastClassifier FastClassifier::from_folder(Context& context, std::string_view folder) {
-  return FastClassifier(context, std::string(folder));
+SOMA_INLINE FastClassifier::FastClassifier(Context& context, const FastOptions& options,
+                                           FastLinear linear)
+    : context_(context),
+      options_(options),
+      features_(options.features),
+      linear_(std::make_unique<FastLinear>(std::move(linear))) {
+  options_.width = 0;
+  detail::check_labels("FastClassifier", options_.labels);
 }
+
+SOMA_INLINE FastClassifier FastClassifier::from_folder(Context& context, std::string_view folder) {
+  const std::string path(folder);
+  const Record record = soma::detail::read_fast_config(path);
+  if (record.contains("features.version") &&
+      record.count("features.version") == text::CountedFeatures::version)
+    return linear_from_folder(context, path, record);
+  return FastClassifier(context, path);
+}
+
+SOMA_INLINE FastClassifier FastClassifier::linear_from_folder(Context& context,
+                                                              const std::string& folder,
+                                                              const Record& record) {
+  const FastOptions options = fast_linear_options_of(record, folder);
+  const SafetensorsFile file = load_safetensors(context, folder + "/model.safetensors");
+  return FastClassifier(context, options,
+                        FastLinear(context, record, file.tensors, options.labels.size(), folder));
+}
+
+SOMA_INLINE std::int32_t FastClassifier::class_of(std::int64_t label, std::size_t row,
+                                                  std::size_t classes) {
+  if (label < 0 || static_cast<std::size_t>(label) >= classes)
+    fail(error_id::data_labels, "FastClassifier::fit", "label of row " + std::to_string(row),
+         std::to_string(label), "a class below " + std::to_string(classes));
+  return static_cast<std::int32_t>(label);
+}
+
+SOMA_INLINE const FastLinear* FastClassifier::linear() const { return linear_.get(); }
+
+SOMA_INLINE void FastClassifier::set_input(const InputForm& input) { options_.input = input; }
 
 SOMA_INLINE void FastClassifier::save(std::string_view folder) const {
   constexpr std::string_view operation = "FastClassifier::save";
   AtomicFolder target(operation, folder);
   detail::check_replaced(operation, folder, target, {});
-  AtomicFile config(operation, target / "config.json");
-  config.write(to_json(to_record(options_)).append("\n"));
-  config.commit();
   StateDict state;
+  Record record = linear_ != nullptr ? fast_linear_record(options_) : to_record(options_);
+  if (linear_ != nullptr) linear_->save(record, state);
+  AtomicFile config(operation, target / "config.json");
+  config.write(to_json(record).append("\n"));
+  config.commit();
+  if (linear_ != nullptr) {
+    save_safetensors(target / "model.safetensors", state);
+    target.commit();
+    return;
+  }
   const Tensor rows = used_rows();
   state.set("embedding.rows", rows);
   state.set("embedding.weight", rows_of_table(rows.span<std::int64_t>()));
@@ -64,6 +107,7 @@ SOMA_INLINE void FastClassifier::save(std::string_view folder) const {
 }
 
 SOMA_INLINE Prediction FastClassifier::predict(std::string_view text) const {
+  if (linear_ != nullptr) return predict_linear(text);
   if (text::is_blank(text)) return no_answer(data::LabelKind::one, labels().size());
   const FloatEnvironment environment;
   std::vector<std::int32_t> ids;
@@ -82,6 +126,25 @@ SOMA_INLINE Prediction FastClassifier::predict(std::string_view text) const {
   return prediction_of(logits_of(mean));
 }
 
+SOMA_INLINE Prediction FastClassifier::predict_linear(std::string_view text) const {
+  if (text::is_blank(text)) return no_answer(linear_->kind(), labels().size());
+  Prediction result;
+  result.probabilities = linear_->probabilities(text);
+  result.kind = linear_->kind();
+  const std::vector<float>& p = result.probabilities;
+  const auto best = static_cast<std::size_t>(std::max_element(p.begin(), p.end()) - p.begin());
+  result.label = labels()[best];
+  result.probability = static_cast<double>(p[best]);
+  if (linear_->kind() != data::LabelKind::several) return result;
+  std::vector<std::size_t> likely;
+  for (std::size_t c = 0; c < p.size(); ++c)
+    if (p[c] > 0.5f) likely.push_back(c);
+  std::stable_sort(likely.begin(), likely.end(),
+                   [&](std::size_t a, std::size_t b) { return p[a] > p[b]; });
+  for (const std::size_t c : likely) result.labels.push_back(labels()[c]);
+  return result;
+}
+
 SOMA_INLINE std::vector<Prediction> FastClassifier::predict(
     std::span<const std::string_view> texts) const {
   std::vector<Prediction> result;
@@ -93,6 +156,9 @@ SOMA_INLINE std::vector<Prediction> FastClassifier::predict(
 SOMA_INLINE std::size_t FastClassifier::classes() const { return labels().size(); }
 
 SOMA_INLINE auto FastClassifier::forward(Tape& tape, const data::Batch& batch) -> Forward {
+  if (linear_ != nullptr)
+    fail(error_id::no_parameters, "FastClassifier::forward", "a classifier of fit()",
+         "without parameters", "one of FastClassifier(context, options), which trainers train");
   // The loss checks that labels are classes.
   if (!batch.labels.defined())
     fail(error_id::train_label, "FastClassifier", "labels", "not defined",
@@ -187,8 +253,7 @@ SOMA_INLINE Prediction FastClassifier::prediction_of(std::vector<float> logits) 
   if (!std::isfinite(sum))
     fail(error_id::model_not_finite, "FastClassifier::predict", "scores of a text",
          std::to_string(sum), "finite numbers: broken weights?");
-  for (std::size_t c = 0; c < logits.size(); ++c)
-    logits[c] = static_cast<float>(powers[c] / sum);
+  for (std::size_t c = 0; c < logits.size(); ++c) logits[c] = static_cast<float>(powers[c] / sum);
   return {labels()[best], static_cast<double>(logits[best]), std::move(logits)};
 }
 

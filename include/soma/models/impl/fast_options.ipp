@@ -7,6 +7,7 @@
 #include <soma/io/mapped_file.hpp>
 #include <soma/io/record_json.hpp>
 #include <soma/system/files.hpp>
+#include <soma/text/counted_features.hpp>
 #include <soma/text/hashed_features.hpp>
 #include <soma/text/utf8.hpp>
 
@@ -66,6 +67,24 @@ SOMA_INLINE std::string joined_labels(const std::vector<std::string>& labels) {
   return joined;
 }
 
+// Both kinds have these: seed, labels, the form of input.
+inline void read_common_options(const Record& record, std::string_view folder,
+                                models::FastOptions& options) {
+  options.seed = record.count("seed");
+  if (record.contains(models::input_form_key))
+    options.input = models::input_form_of(
+        record_from_json(record.text(models::input_form_key), std::string(models::input_form_key)
+                                                                  .append(" in config.json of ")
+                                                                  .append(soma::quoted(folder))));
+  std::string_view rest = record.text("labels");
+  for (std::size_t end; (end = rest.find('\n')) != rest.npos; rest.remove_prefix(end + 1))
+    options.labels.emplace_back(rest.substr(0, end));
+  if (!rest.empty())
+    fail(error_id::config_value, "FastClassifier::from_folder",
+         std::string("labels in config.json of ").append(soma::quoted(folder)), soma::quoted(rest),
+         "names that end with a line's end");
+}
+
 SOMA_INLINE Record read_fast_config(const std::string& folder) {
   const auto file = MappedFile::open("FastClassifier::from_folder", folder + "/config.json");
   const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()),
@@ -119,17 +138,27 @@ SOMA_INLINE FastOptions fast_options_of(const Record& record, std::string_view f
       static_cast<int>((std::min)(record.count("features.bits"), std::uint64_t{100}));
   options.features.seed = record.count("features.seed");
   options.width = record.count("width");
-  options.seed = record.count("seed");
-  if (record.contains(input_form_key))
-    options.input = input_form_of(record_from_json(
-        record.text(input_form_key),
-        std::string(input_form_key).append(" in config.json of ").append(soma::quoted(folder))));
-  std::string_view rest = record.text("labels");
-  for (std::size_t end; (end = rest.find('\n')) != rest.npos; rest.remove_prefix(end + 1))
-    options.labels.emplace_back(rest.substr(0, end));
-  if (!rest.empty())
-    refuse(error_id::config_value, "labels", soma::quoted(rest),
-           "names that end with a line's end");
+  soma::detail::read_common_options(record, folder, options);
+  return options;
+}
+
+SOMA_INLINE Record fast_linear_record(const FastOptions& options) {
+  Record record("config.json");
+  record.set("model_type", soma::detail::fast_model_type);
+  record.set("features.version", text::CountedFeatures::version);
+  record.set("seed", options.seed);
+  record.set("labels", soma::detail::joined_labels(options.labels));
+  if (options.input != InputForm{}) record.set(input_form_key, to_json(to_record(options.input)));
+  return record;
+}
+
+SOMA_INLINE FastOptions fast_linear_options_of(const Record& record, std::string_view folder) {
+  FastOptions options;
+  soma::detail::read_common_options(record, folder, options);
+  if (options.labels.size() < 2)
+    fail(error_id::config_value, "FastClassifier::from_folder",
+         std::string("labels in config.json of ").append(soma::quoted(folder)),
+         std::to_string(options.labels.size()), "at least 2");
   return options;
 }
 

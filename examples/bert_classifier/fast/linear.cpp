@@ -1,0 +1,90 @@
+// train --model-kind fast without a trainer: rows in memory, a linear model by rules.
+
+#include "bert_classifier/commands.hpp"
+#include "bert_classifier/compute.hpp"
+#include "bert_classifier/fast/fast.hpp"
+#include "bert_classifier/launch/launch.hpp"
+#include "bert_classifier/results.hpp"
+#include "bert_classifier/train/outputs.hpp"
+#include "bert_classifier/train/rows.hpp"
+
+#include <soma/io/state_hash.hpp>
+#include <soma/metrics/classification.hpp>
+#include <soma/models/fast_classifier.hpp>
+#include <soma/sparse.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+soma::models::FastClassifier fitted(soma::Context& context, const TrainingRows& rows,
+                                    const TrainOptions& options) {
+  try {
+    return soma::models::FastClassifier::fit(context, rows.train, rows.labels,
+                                             {.passes = options.epochs, .seed = options.seed},
+                                             soma::data::LabelKind::one, &stop_requested);
+  } catch (const soma::Error& error) {
+    if (error.id() != soma::error_id::stopped) throw;
+    throw Interrupted("train: ended by a signal before there was a model");
+  }
+}
+
+void print_measured(soma::Context& context, const soma::models::FastClassifier& model,
+                    const std::vector<soma::text::LabelledRow>& rows, std::string_view name,
+                    const std::string& confusion) {
+  soma::metrics::Classification metrics(model.labels().size());
+  double loss = 0;
+  for (const soma::text::LabelledRow& row : rows) {
+    const soma::models::Prediction answer = model.predict(row.text);
+    const auto label = static_cast<std::size_t>(row.label);
+    metrics.add(answer.probabilities,
+                soma::Tensor::scalar(context, row.label).reshape(soma::Shape{1}));
+    loss -= std::log((std::max)(static_cast<double>(answer.probabilities[label]), 1e-38));
+  }
+  write_confusion("train", confusion, model.labels(), metrics);
+  std::cout << name << ": ";
+  print_summary(metrics, model.labels(), loss / static_cast<double>(rows.size()));
+}
+
+}  // namespace
+
+bool fits_linear(const TrainOptions& options, int ranks) {
+  const TrainOptions usual;
+  return ranks == 1 && options.learning_rate < 0 && options.batch_size == usual.batch_size &&
+         options.batch_tokens == 0 && options.max_steps == 0 && options.accumulate == 1 &&
+         options.shards == usual.shards && options.schedule == usual.schedule &&
+         options.warmup_steps < 0 && options.clip == usual.clip && !options.no_shuffle &&
+         options.evaluate_every == 0 && options.patience == 0 && !options.keep_best &&
+         options.checkpoint.empty() && !options.resume && options.tensorboard.empty() &&
+         options.log_json.empty() && options.profile.empty() && !options.publish &&
+         options.plot.empty() && options.report.empty();
+}
+
+int train_linear(const TrainOptions& options, Launch& launch) {
+  try_outputs(options, true);
+  ComputeOptions computing = options.compute;
+  if (computing.threads == 0) computing.threads = launch.threads();
+  Compute compute(computing);
+  soma::Context& context = compute.context();
+  soma::add_sparse(context);
+  const TrainingRows rows = training_rows(options, launch.size());
+  check_held_out(options, rows);
+  soma::models::FastClassifier model = fitted(context, rows, options);
+  model.set_input(rows.input);
+  if (!options.quiet) std::cerr << "fast: " << to_string(model.linear()->fitted()) << '\n';
+  if (!options.output.empty()) model.save(options.output);
+  if (!rows.held_out.empty())
+    print_measured(context, model, rows.held_out, "held out", options.confusion);
+  if (!rows.test.empty()) print_measured(context, model, rows.test, "test", {});
+  soma::Record record("config.json");
+  soma::StateDict state;
+  model.linear()->save(record, state);
+  soma::StateSource weights(state);
+  std::cout << "  weights hash      " << weights_hash(weights) << '\n';
+  compute.report(std::cout);
+  return 0;
+}
