@@ -12,6 +12,19 @@
 
 namespace {
 
+void add_reading(CLI::App& app, std::size_t& max_line_bytes,
+                 soma::metrics::PropensityOptions& propensity) {
+  app.add_option("--max-line-bytes", max_line_bytes, "longest line of a file of points")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--propensity-a", propensity.a, "constant A of PSP@k")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  app.add_option("--propensity-b", propensity.b, "constant B of PSP@k")
+      ->check(CLI::Range(0.0, 1000.0))
+      ->capture_default_str();
+}
+
 void add_train(CLI::App& app, TrainOptions& options) {
   CLI::Option* data = app.add_option("--data", options.data, "XMC or libsvm file, also .gz");
   app.add_option("--test", options.test, "XMC or libsvm file of test points")->needs(data);
@@ -24,6 +37,7 @@ void add_train(CLI::App& app, TrainOptions& options) {
   app.add_option("--points", options.points, "generated points to train on")
       ->excludes(data)
       ->capture_default_str();
+  add_reading(app, options.max_line_bytes, options.propensity);
   app.add_option("--output", options.output, "folder for the model");
   app.add_option("--sampler", options.sampler,
                  "how classes of a batch are chosen; default: by the number of classes")
@@ -80,6 +94,7 @@ void add_answer(CLI::App& app, AnswerOptions& options, bool answers) {
         ->excludes(data)
         ->capture_default_str();
   }
+  add_reading(app, options.max_line_bytes, options.propensity);
   app.add_flag("--sparse", options.sparse, "find the likeliest classes by hashes");
   app.add_option("--tables", options.tables, "tables of hashes; 0: as in training");
   app.add_option("--codes", options.codes, "codes of a table; 0: as in training");
@@ -99,7 +114,8 @@ int main(int count, char** arguments) {
   TrainOptions training;
   AnswerOptions answering;
   CLI::App* const trains = app.add_subcommand("train", "learns from points, and saves a model");
-  CLI::App* const evaluates = app.add_subcommand("evaluate", "measures a model: P@1, P@3, P@5");
+  CLI::App* const evaluates =
+      app.add_subcommand("evaluate", "measures a model: P@k, nDCG@k, PSP@k");
   CLI::App* const predicts = app.add_subcommand(
       "predict", "prints a line for each point: class:score, the likeliest class first");
   add_train(*trains, training);

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <soma/data/point_source.hpp>
+#include <soma/metrics/ranking.hpp>
 #include <soma/models/extreme_classifier.hpp>
 #include <soma/runtime/stop_flag.hpp>
+#include <soma/text/xmc_reader.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 // SIGINT and SIGTERM set this flag.
@@ -21,6 +24,8 @@ struct TrainOptions {
   std::uint64_t epochs = 1, max_steps = 0, seed = 1, refresh_every = 50, checkpoint_every = 0;
   double learning_rate = 1e-3;
   std::string output, checkpoint;
+  std::size_t max_line_bytes = std::size_t{1} << 24;
+  soma::metrics::PropensityOptions propensity{};
   int threads = 0;
   bool resume = false, tune = false, report = false;
 };
@@ -33,6 +38,8 @@ struct AnswerOptions {
   std::uint64_t seed = 1;
   bool sparse = false;
   std::size_t tables = 0, codes = 0, head = 2048, candidates = 4096;  // 0: by the rules
+  std::size_t max_line_bytes = std::size_t{1} << 24;
+  soma::metrics::PropensityOptions propensity{};
   int threads = 0;
 };
 int evaluate(const AnswerOptions& options);
@@ -42,19 +49,19 @@ int predict(const AnswerOptions& options);
 
 // The processor seconds of all threads of this process.
 double cpu_seconds();
-// Precision: the share of labels among the likeliest one, three and five classes.
-class Precision {
- public:
-  void add(std::span<const soma::nn::FoundClass> best, std::span<const std::int32_t> labels);
-  // "P@1 0.5900, P@3 0.3600, P@5 0.2700 of 2515 points".
-  std::string text() const;
-
- private:
-  double right_[3] = {}, count_ = 0;
-};
+// "P@1 0.5900, P@3 0.3600 ... of 2515 points".
+std::string text_of(const soma::metrics::Ranking& ranking);
+// A ranking with the propensities of the model's training labels, where the model knows them.
+soma::metrics::Ranking ranking_of(const soma::models::ExtremeClassifier& model,
+                                  const soma::metrics::PropensityOptions& propensity);
+void add(soma::metrics::Ranking& ranking, std::span<const soma::nn::FoundClass> best,
+         std::span<const std::int32_t> labels);
 // Computed over all classes.
-Precision precision_of(const soma::models::ExtremeClassifier& model, soma::Context& context,
-                       const soma::data::SparsePoints& points, std::size_t batch_size);
+soma::metrics::Ranking measure(const soma::models::ExtremeClassifier& model, soma::Context& context,
+                               const soma::data::SparsePoints& points, std::size_t batch_size,
+                               const soma::metrics::PropensityOptions& propensity);
+// Reads a file of points, and prints the reader's notes to standard error.
+soma::data::SparsePoints read_points(const std::string& file, soma::text::XmcOptions options);
 
 // The settings of a training run: chosen by the rules, unless they were given.
 soma::models::ExtremeOptions model_options(const TrainOptions& options,

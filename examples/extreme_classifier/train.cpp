@@ -10,11 +10,11 @@
 #include <soma/models/extreme_files.hpp>
 #include <soma/sparse.hpp>
 #include <soma/system/process.hpp>
-#include <soma/text/xmc_reader.hpp>
 #include <soma/train/trainer.hpp>
 
 #include <iostream>
 #include <optional>
+#include <utility>
 
 namespace {
 
@@ -54,20 +54,26 @@ int train(const TrainOptions& options) {
   const bool made_up = options.data.empty();
   const soma::data::SparsePoints points =
       made_up ? synthetic::points(options.points, options.features, options.classes, options.seed)
-              : soma::text::read_xmc(options.data);
+              : read_points(options.data, {.max_line_bytes = options.max_line_bytes});
+  soma::models::LabelCounts counts = soma::models::label_counts_of(points);
   soma::data::SparsePoints test;
   if (made_up)
     test =
         synthetic::points(options.test_points, options.features, options.classes, options.seed + 1);
   else if (!options.test.empty())
-    test = soma::text::read_xmc(options.test,
-                                {.features = points.features, .classes = points.classes});
+    test = read_points(options.test, {.features = points.features,
+                                      .classes = points.classes,
+                                      .max_line_bytes = options.max_line_bytes});
+  if (points.labels.ids.empty())
+    soma::fail(soma::error_id::data_labels, "train", "labels of " + soma::quoted(options.data),
+               "no point has one", "labels before the features of a line");
   if (options.tune) {
     tune(context, options, points);
     return 0;
   }
 
   soma::models::ExtremeClassifier model(context, model_options(options, points));
+  model.use_label_counts(std::move(counts));
   print_choice(model.options());
   soma::optim::RowAdam optimizer(context, model.parameters());
   soma::data::PointSource source(context, points,
@@ -105,6 +111,7 @@ int train(const TrainOptions& options) {
   if (!options.output.empty()) soma::models::save_extreme_classifier(model, options.output);
   if (options.report) print_recall(std::cout, context, model, test.count() != 0 ? test : points);
   if (test.count() != 0)
-    std::cout << precision_of(model, context, test, options.batch_size).text() << std::endl;
+    std::cout << text_of(measure(model, context, test, options.batch_size, options.propensity))
+              << std::endl;
   return 0;
 }

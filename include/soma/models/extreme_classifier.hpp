@@ -7,6 +7,7 @@
 
 #include <soma/autograd/embedding_bag.hpp>
 #include <soma/autograd/list_loss.hpp>
+#include <soma/data/point_source.hpp>
 #include <soma/kernels/sparse/args.hpp>
 #include <soma/nn/class_sampler.hpp>
 #include <soma/nn/class_search.hpp>
@@ -36,16 +37,30 @@ struct ExtremeOptions {
   std::uint64_t seed = 0;
 };
 
+struct LabelCounts {
+  std::vector<std::uint32_t> points_of_class{};
+  std::uint64_t points = 0;
+};
+// Of points with labels.
+LabelCounts label_counts_of(const data::SparsePoints& points);
+
 class ExtremeClassifier final : public nn::Task {
  public:
   // Errors models.config_value (no features, classes or width), those of ClassSampler.
   ExtremeClassifier(Context& context, const ExtremeOptions& options);
 
+  Context& context() const { return context_; }
   const ExtremeOptions& options() const { return options_; }
   const nn::ClassSampler& sampler() const { return *sampler_; }
   // Changes the sampler from the next batch on. Errors as of ClassSampler; the old sampler then
   // stays.
   void use_sampler(const nn::SamplerOptions& sampler);
+
+  // How many training points have each class, for metrics that count rare classes for more
+  // (metrics/ranking.hpp); empty where nobody has said so. A folder keeps it. Error data.labels: not
+  // one number for each class.
+  void use_label_counts(LabelCounts counts);
+  const LabelCounts& label_counts() const { return label_counts_; }
 
   const Parameters& parameters() const override { return parameters_; }
   double learning_rate() const override { return 1e-3; }
@@ -78,6 +93,7 @@ class ExtremeClassifier final : public nn::Task {
 
   Context& context_;
   ExtremeOptions options_;
+  LabelCounts label_counts_{};
   std::unique_ptr<nn::ClassSampler> sampler_{};
   Var features_, bias_, classes_, class_bias_;
   Parameters parameters_;

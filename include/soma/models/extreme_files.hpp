@@ -1,7 +1,7 @@
 #pragma once
 // The folder of an ExtremeClassifier: config.json, with the sampler and the seed and version of its
-// hashes, and model.safetensors. The index is not stored, because it is a function of the rows and
-// of config.json.
+// hashes, model.safetensors, and label_counts.safetensors (LabelCounts). The index is not stored,
+// because it is a function of the rows and of config.json.
 
 #include <soma/io/atomic_folder.hpp>
 #include <soma/io/mapped_file.hpp>

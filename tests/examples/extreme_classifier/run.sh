@@ -35,6 +35,21 @@ printf '1 3000 2000\n5,7 0:1 17:0.25 2999:2\n' >"$work/points.xmc"
 "$program" predict --model "$work/lsh_shared" --top 3 --sparse --candidates 2000 --head 2000 "$work/points.xmc" >"$work/sparse"
 [ "$(wc -w <"$work/dense")" = 3 ] || fail "not three classes: $(cat "$work/dense")"
 [ "$(tr ' ' '\n' <"$work/dense" | cut -d: -f1)" = "$(tr ' ' '\n' <"$work/sparse" | cut -d: -f1)" ] || fail "other classes"
+# Each line has an answer, a blank one an empty line; a comment and a query's number are skipped.
+printf '5 0:1 17:0.25 # a comment\n\n+7 qid:3 2999:+2\n' >"$work/lines.xmc"
+"$program" predict --model "$work/lsh_shared" --top 3 "$work/lines.xmc" >"$work/lines" 2>"$work/notes"
+[ "$(awk '{print NF}' "$work/lines" | xargs)" = "3 0 3" ] || fail "not an answer a line: $(cat "$work/lines")"
+grep -q 'qid.*1 points' "$work/notes" || fail "not said: $(cat "$work/notes")"
+grep -q 'P@5.*nDCG@3.*PSP@1' "$work/evaluated" || fail "no measures: $(cat "$work/evaluated")"
+# No point has a label; a line is too long for an option of the program.
+printf '2 9 5\n 1:1\n 2:1\n' >"$work/unlabelled.xmc"
+code=0
+"$program" train --data "$work/unlabelled.xmc" --output "$work/none" >/dev/null 2>"$work/error" || code=$?
+[ "$code" = 1 ] && grep -q 'data.labels' "$work/error" || fail "exit code $code: $(cat "$work/error")"
+[ ! -e "$work/none" ] || fail "a model of nothing"
+"$program" predict --model "$work/lsh_shared" --max-line-bytes 9 "$work/lines.xmc" >/dev/null 2>"$work/error" && fail "no limit"
+grep -q 'max_line_bytes' "$work/error" || fail "another error: $(cat "$work/error")"
+"$program" train --help | grep -q -- --max-line-bytes || fail "no such option"
 code=0
 "$program" predict --model "$work/nothing" "$work/points.xmc" 2>/dev/null || code=$?
 [ "$code" = 1 ] || fail "a model that is not there: exit code $code"

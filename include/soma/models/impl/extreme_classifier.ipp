@@ -5,6 +5,7 @@
 
 #include <soma/autograd/embedding_bag.hpp>
 #include <soma/autograd/list_loss.hpp>
+#include <soma/data/point_source.hpp>
 #include <soma/kernels/sparse/args.hpp>
 #include <soma/nn/class_sampler.hpp>
 #include <soma/nn/class_search.hpp>
@@ -48,6 +49,22 @@ SOMA_INLINE void ExtremeClassifier::use_sampler(const nn::SamplerOptions& sample
   sampler_ =
       std::make_unique<nn::ClassSampler>(context_, options_.classes, options_.width, sampler);
   options_.sampler = sampler;
+}
+
+SOMA_INLINE LabelCounts label_counts_of(const data::SparsePoints& points) {
+  LabelCounts counts{.points = points.count()};
+  counts.points_of_class.assign(points.classes, 0);
+  for (const std::int32_t label : points.labels.ids)
+    ++counts.points_of_class[static_cast<std::size_t>(label)];
+  return counts;
+}
+
+SOMA_INLINE void ExtremeClassifier::use_label_counts(LabelCounts counts) {
+  if (!counts.points_of_class.empty() && counts.points_of_class.size() != options_.classes)
+    fail(error_id::data_labels, "ExtremeClassifier", "label counts",
+         std::to_string(counts.points_of_class.size()) + " numbers",
+         "one for each of " + std::to_string(options_.classes) + " classes");
+  label_counts_ = std::move(counts);
 }
 
 SOMA_INLINE auto ExtremeClassifier::forward(Tape& tape, const data::Batch& batch) -> Forward {

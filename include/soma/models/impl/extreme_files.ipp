@@ -10,6 +10,7 @@
 #include <soma/models/extreme_classifier.hpp>
 #include <soma/models/pretrained.hpp>
 #include <soma/nn/state.hpp>
+#include <soma/system/files.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -17,6 +18,54 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
+
+namespace SOMA_NAMESPACE::models::detail {
+
+// A file of its own, which folders of earlier programs do not have.
+inline constexpr std::string_view label_counts_file = "label_counts.safetensors";
+
+SOMA_INLINE void save_label_counts(const std::string& path, const ExtremeClassifier& model) {
+  const LabelCounts& counts = model.label_counts();
+  if (counts.points_of_class.empty()) return;
+  std::vector<std::int32_t> numbers(counts.points_of_class.begin(), counts.points_of_class.end());
+  StateDict state;
+  Context& context = model.context();
+  state.set("points_of_class",
+            Tensor::from(context, std::span<const std::int32_t>(numbers), Shape{numbers.size()}));
+  state.set("points", Tensor::full(context, Shape{1}, static_cast<std::int64_t>(counts.points)));
+  save_safetensors(path, state);
+}
+
+SOMA_INLINE void load_label_counts(Context& context, const std::string& path,
+                                   ExtremeClassifier& model) {
+  if (!system::is_regular(path)) return;
+  const SafetensorsFile file = load_safetensors(context, path);
+  const std::size_t classes = model.options().classes;
+  const StateDict wanted = [&] {
+    StateDict state;
+    state.set("points_of_class", Tensor::zeros(context, Shape{classes}, DType::int32));
+    state.set("points", Tensor::zeros(context, Shape{1}, DType::int64));
+    return state;
+  }();
+  copy_into(file.tensors, wanted, {.extra_names_are_errors = true});
+  LabelCounts counts;
+  const auto refuse = [&](std::int64_t number) {
+    fail(error_id::config_value, "load_extreme_classifier", "a number of " + soma::quoted(path),
+         std::to_string(number), "at least 0");
+  };
+  for (const std::int32_t number : wanted.at("points_of_class").span<std::int32_t>()) {
+    if (number < 0) refuse(number);
+    counts.points_of_class.push_back(static_cast<std::uint32_t>(number));
+  }
+  const std::int64_t points = wanted.at("points").span<std::int64_t>()[0];
+  if (points < 0) refuse(points);
+  counts.points = static_cast<std::uint64_t>(points);
+  model.use_label_counts(std::move(counts));
+}
+
+}  // namespace SOMA_NAMESPACE::models::detail
 
 namespace SOMA_NAMESPACE::models {
 
@@ -81,6 +130,7 @@ SOMA_INLINE void save_extreme_classifier(const ExtremeClassifier& model, std::st
   config.write(to_json(to_record(model.options())).append("\n"));
   config.commit();
   save_safetensors(target / "model.safetensors", nn::state_dict(model.parameters()));
+  detail::save_label_counts(target / detail::label_counts_file, model);
   target.commit();
 }
 
@@ -95,6 +145,7 @@ SOMA_INLINE std::unique_ptr<ExtremeClassifier> load_extreme_classifier(Context& 
   auto model = std::make_unique<ExtremeClassifier>(context, extreme_options_of(record, folder));
   const SafetensorsFile weights = load_safetensors(context, path + "/model.safetensors");
   nn::load(model->parameters(), weights.tensors, {.extra_names_are_errors = true});
+  detail::load_label_counts(context, path + "/" + std::string(detail::label_counts_file), *model);
   return model;
 }
 
