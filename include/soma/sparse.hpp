@@ -15,6 +15,7 @@
 #include <soma/autograd/list_loss.hpp>
 #include <soma/ops/sparse/install.hpp>
 #include <soma/optim/lazy_adamw.hpp>
+#include <soma/optim/panel_solver.hpp>
 #include <soma/optim/row_optimizers.hpp>
 #include <soma/soma.hpp>
 

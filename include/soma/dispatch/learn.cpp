@@ -62,6 +62,7 @@
 #include <soma/optim/impl/lazy_adamw.ipp>
 #include <soma/optim/impl/loss_scaler.ipp>
 #include <soma/optim/impl/optimizer.ipp>
+#include <soma/optim/impl/panel_solver.ipp>
 #include <soma/optim/impl/radam.ipp>
 #include <soma/optim/impl/rmsprop.ipp>
 #include <soma/optim/impl/row_optimizers.ipp>

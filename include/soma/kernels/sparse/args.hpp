@@ -121,6 +121,46 @@ struct DwtaArgs {
   std::size_t bucket_stride = 0;
 };
 
+// One pass of dual coordinate ascent on the squared hinge loss, for the classes of a panel from
+// first_class on, each against all others. For each row x in turn, its number b that belongs to the
+// bias, and each class with y = 1 (a label of the row) or -1 and the row's dual value a:
+//   s = w x + bias b           products are added by fused multiply-adds in four chains, feature i
+//                              of the row in chain i mod 4: (c0 + c1) + (c2 + c3), then the bias
+//   a' = max(0, fma(-fma(a, diagonal, y s - 1), inverse, a))
+//   w += (a' - a) y x, bias += (a' - a) y b
+// Columns of the panel from `classes` on have y = 0: they stay zero.
+inline constexpr std::size_t panel_widths[] = {1, 4, 16};
+struct PanelPassArgs {
+  const std::int64_t* begins = nullptr;  // rows in features and values, [rows + 1]
+  const std::int32_t* features = nullptr;
+  const float* values = nullptr;
+  const float* bias_values = nullptr;  // b of each row; nullptr: all are 1
+  const std::int64_t* label_begins = nullptr;
+  const std::int32_t* labels = nullptr;  // ascending in a row
+  const float* diagonals = nullptr;      // 1 / (2 C) of each row
+  const float* inverses = nullptr;       // 1 / (x x + b b + 1 / (2 C)) of each row
+  const std::uint32_t* order = nullptr;  // the rows to visit
+  std::size_t count = 0;
+  std::int32_t first_class = 0;
+  std::size_t classes = 0, width = 16;  // a width of panel_widths, at least `classes`
+  float* weights = nullptr;             // [features, width]
+  float* bias = nullptr;                // [width]
+  float* duals = nullptr;               // [rows, width]
+};
+
+// y[width p + c] = the score s of one row for column c of panel p.
+struct PanelScoresArgs {
+  const std::int32_t* features = nullptr;
+  const float* values = nullptr;
+  std::size_t count = 0;
+  float bias_value = 1;
+  std::size_t panels = 0, width = 16;
+  std::size_t panel_stride = 0;    // floats from a panel's weights to those of the next
+  const float* weights = nullptr;  // [panels][features, width]
+  const float* bias = nullptr;     // [panels, width]
+  float* y = nullptr;
+};
+
 struct SparseKernels {
   void (*bag)(const BagArgs&) noexcept;
   void (*bag_gradient)(const BagGradientArgs&) noexcept;
@@ -130,6 +170,8 @@ struct SparseKernels {
   void (*row_adam)(const RowAdamArgs&) noexcept;
   void (*row_lazy_adam)(const RowLazyAdamArgs&) noexcept;
   void (*dwta)(const DwtaArgs&) noexcept;
+  void (*panel_pass)(const PanelPassArgs&) noexcept;
+  void (*panel_scores)(const PanelScoresArgs&) noexcept;
 };
 
 }  // namespace SOMA_NAMESPACE

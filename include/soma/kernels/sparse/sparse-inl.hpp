@@ -13,6 +13,7 @@
 #include <soma/kernels/sparse/bags-inl.hpp>
 #include <soma/kernels/sparse/dwta-inl.hpp>
 #include <soma/kernels/sparse/lazy_adam-inl.hpp>
+#include <soma/kernels/sparse/panel-inl.hpp>
 #include <soma/kernels/sparse/row_steps-inl.hpp>
 
 #include <hwy/highway.h>
@@ -30,6 +31,8 @@ namespace HWY_NAMESPACE {
     .row_adam = row_adam_entry,
     .row_lazy_adam = row_lazy_adam_entry,
     .dwta = dwta_entry,
+    .panel_pass = panel_pass_entry,
+    .panel_scores = panel_scores_entry,
 };
 
 }  // namespace HWY_NAMESPACE
