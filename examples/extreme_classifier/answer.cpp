@@ -6,12 +6,12 @@
 #include <soma/base/fixed.hpp>
 #include <soma/models/extreme_files.hpp>
 #include <soma/sparse.hpp>
-#include <soma/system/clock.hpp>
 #include <soma/text/xmc_reader.hpp>
 
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace {
@@ -63,26 +63,11 @@ class OneByOne {
   std::vector<float> h_{};
 };
 
-// The microseconds of each of some calls, in order.
-class Latencies {
- public:
-  template <class Call>
-  void measure(const Call& call) {
-    const std::int64_t start = soma::monotonic_nanoseconds();
-    call();
-    times_.push_back(static_cast<double>(soma::monotonic_nanoseconds() - start) * 1e-3);
-  }
-  std::string text() {
-    std::sort(times_.begin(), times_.end());
-    const auto at = [&](double share) {
-      return times_[static_cast<std::size_t>(share * static_cast<double>(times_.size() - 1))];
-    };
-    return fixed(at(0.5), 0) + " us (p50), " + fixed(at(0.99), 0) + " us (p99)";
-  }
-
- private:
-  std::vector<double> times_{};
-};
+void check_not_sparse(const AnswerOptions& options) {
+  if (options.sparse)
+    soma::fail(soma::error_id::train_options, "extreme_classifier", "--sparse",
+               "a model of another kind", "a network: the linear kinds need no hashes");
+}
 
 }  // namespace
 
@@ -91,6 +76,11 @@ int evaluate(const AnswerOptions& options) {
   soma::add_sparse(context);
   const auto model = soma::models::load_extreme_classifier(context, options.model);
   const soma::data::SparsePoints points = points_of(options, *model, false);
+  if (model->linear_model() != nullptr) {
+    check_not_sparse(options);
+    print_measured(*model, context, points, options.propensity);
+    return 0;
+  }
   std::cout << "all classes: "
             << text_of(measure(*model, context, points, options.batch_size, options.propensity))
             << std::endl;
@@ -126,12 +116,27 @@ int predict(const AnswerOptions& options) {
   const soma::data::SparsePoints points = points_of(options, *model, true);
   // A line without features has an empty answer.
   const auto is_blank = [&](std::size_t i) { return points.offsets[i] == points.offsets[i + 1]; };
-  const auto print = [](const std::vector<FoundClass>& best) {
-    for (std::size_t k = 0; k < best.size(); ++k)
-      std::cout << (k == 0 ? "" : " ") << best[k].id << ':'
-                << fixed(static_cast<double>(best[k].logit), 4);
+  const std::vector<std::string> names =
+      soma::models::load_label_names(options.model, model->options().classes);
+  const auto print = [&](const std::vector<FoundClass>& best) {
+    for (std::size_t k = 0; k < best.size(); ++k) {
+      const std::string score = fixed(static_cast<double>(best[k].logit), 4);
+      // Names may have spaces and colons: tabs stand between them and their scores.
+      if (names.empty())
+        std::cout << (k == 0 ? "" : " ") << best[k].id << ':' << score;
+      else
+        std::cout << (k == 0 ? "" : "\t") << names[static_cast<std::size_t>(best[k].id)] << '\t'
+                  << score;
+    }
     std::cout << '\n';
   };
+  if (model->linear_model() != nullptr) {
+    check_not_sparse(options);
+    std::size_t point = 0;
+    for (const std::vector<FoundClass>& best : model->top(points, options.top))
+      print(is_blank(point++) ? std::vector<FoundClass>() : best);
+    return 0;
+  }
   if (options.sparse) {
     soma::nn::ClassSearch search = search_of(options, *model);
     OneByOne answer(*model, points, search);

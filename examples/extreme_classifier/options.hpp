@@ -5,12 +5,14 @@
 #include <soma/metrics/ranking.hpp>
 #include <soma/models/extreme_classifier.hpp>
 #include <soma/runtime/stop_flag.hpp>
+#include <soma/system/clock.hpp>
 #include <soma/text/xmc_reader.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 // SIGINT and SIGTERM set this flag.
 inline soma::StopFlag stop_requested;
@@ -18,12 +20,18 @@ inline soma::StopFlag stop_requested;
 struct TrainOptions {
   std::string data, test;  // XMC files; without data, points are generated
   std::size_t classes = 50000, features = 135909, points = 61440, test_points = 2000;
+  std::string kind = "automatic";
+  // For the linear kinds; 0: by the rules.
+  double c = 0;
+  std::size_t beam = 10, memory_mib = 0;
+  bool raw_values = false;
+  // For the network.
   std::string sampler;                         // empty: chosen by the number of classes
   std::size_t set = 0, tables = 0, codes = 0;  // 0: chosen by rules
   std::size_t width = 128, batch_size = 256, index_mib = 256;
-  std::uint64_t epochs = 1, max_steps = 0, seed = 1, refresh_every = 50, checkpoint_every = 0;
+  std::uint64_t epochs = 0, max_steps = 0, seed = 1, refresh_every = 50, checkpoint_every = 0;
   double learning_rate = 1e-3;
-  std::string output, checkpoint;
+  std::string output, checkpoint, label_names;
   std::size_t max_line_bytes = std::size_t{1} << 24;
   soma::metrics::PropensityOptions propensity{};
   int threads = 0;
@@ -60,6 +68,26 @@ void add(soma::metrics::Ranking& ranking, std::span<const soma::nn::FoundClass> 
 soma::metrics::Ranking measure(const soma::models::ExtremeClassifier& model, soma::Context& context,
                                const soma::data::SparsePoints& points, std::size_t batch_size,
                                const soma::metrics::PropensityOptions& propensity);
+// The same for the linear kinds, one point at a time, with the time that a point takes.
+void print_measured(const soma::models::ExtremeClassifier& model, soma::Context& context,
+                    const soma::data::SparsePoints& points,
+                    const soma::metrics::PropensityOptions& propensity);
+// The microseconds of each of some calls, in order.
+class Latencies {
+ public:
+  template <class Call>
+  void measure(const Call& call) {
+    const std::int64_t start = soma::monotonic_nanoseconds();
+    call();
+    times_.push_back(static_cast<double>(soma::monotonic_nanoseconds() - start) * 1e-3);
+  }
+  // "50 us (p50), 120 us (p99)"; by the clock.
+  std::string text();
+
+ private:
+  std::vector<double> times_{};
+};
+
 // Reads a file of points, and prints the reader's notes to standard error.
 soma::data::SparsePoints read_points(const std::string& file, soma::text::XmcOptions options);
 

@@ -16,13 +16,16 @@ double cpu_seconds() {
 }
 
 std::string text_of(const soma::metrics::Ranking& ranking) {
-  std::string text;
-  for (const soma::metrics::Value& value : ranking.values())
-    text.append(text.empty() ? "" : ", ")
-        .append(value.title)
-        .append(" ")
-        .append(soma::metrics::shown(value.value));
-  return text + " of " + std::to_string(ranking.points()) + " points";
+  // PSP@k in one word: a search for P@1 in a log finds P@1 alone.
+  std::string text, weighted;
+  for (const soma::metrics::Value& value : ranking.values()) {
+    const std::string number = soma::metrics::shown(value.value);
+    if (value.name.starts_with("psp"))
+      weighted.append(weighted.empty() ? ", PSP@1,3,5 " : " ").append(number);
+    else
+      text.append(text.empty() ? "" : ", ").append(value.title).append(" ").append(number);
+  }
+  return text + weighted + " of " + std::to_string(ranking.points()) + " points";
 }
 
 soma::metrics::Ranking ranking_of(const soma::models::ExtremeClassifier& model,
@@ -51,6 +54,36 @@ soma::metrics::Ranking measure(const soma::models::ExtremeClassifier& model, som
     for (std::size_t i = 0; i < best.size(); ++i) add(ranking, best[i], batch.label_lists.list(i));
   }
   return ranking;
+}
+
+std::string Latencies::text() {
+  std::sort(times_.begin(), times_.end());
+  const auto at = [&](double share) {
+    return times_[static_cast<std::size_t>(share * static_cast<double>(times_.size() - 1))];
+  };
+  return soma::fixed(at(0.5), 0) + " us (p50), " + soma::fixed(at(0.99), 0) + " us (p99)";
+}
+
+void print_measured(const soma::models::ExtremeClassifier& model, soma::Context& context,
+                    const soma::data::SparsePoints& points,
+                    const soma::metrics::PropensityOptions& propensity) {
+  soma::metrics::Ranking ranking = ranking_of(model, propensity);
+  soma::models::ExtremeLinear::Scratch scratch;
+  Latencies latencies;
+  std::vector<soma::nn::FoundClass> best;
+  for (std::size_t i = 0; i < points.count(); ++i) {
+    soma::check_stop(&stop_requested, "evaluate");
+    const std::size_t first = points.offsets[i], count = points.offsets[i + 1] - first;
+    latencies.measure([&] {
+      best = model.linear_model()->top(context, std::span(points.ids).subspan(first, count),
+                                       points.values.empty()
+                                           ? std::span<const float>()
+                                           : std::span(points.values).subspan(first, count),
+                                       5, scratch);
+    });
+    add(ranking, best, points.labels.list(i));
+  }
+  std::cout << text_of(ranking) << "\na point took " << latencies.text() << std::endl;
 }
 
 soma::data::SparsePoints read_points(const std::string& file, soma::text::XmcOptions options) {

@@ -56,12 +56,12 @@ TEST_CASE("rare classes count for more by their propensities", "[unit][metrics]"
   REQUIRE(inverse.size() == 4);
   for (std::size_t i = 0; i < 4; ++i)
     CHECK(std::abs(static_cast<double>(inverse[i]) - expected[i]) < expected[i] * 0x1p-23);
-  // Of so few points that ln N - 1 is negative, no class is worth less than 1.
+  // So few points that ln N - 1 is negative: no class is worth less than 1.
   CHECK(metrics::inverse_propensities(counts, 2) == std::vector<float>(4, 1.0f));
 
   metrics::Ranking ranking({8, 4, 2, 1});
-  ranking.add(Ids{3, 0, 2}, Ids{0, 3});        // of at most 8, 9 and 9: 1, 9, 9
-  ranking.add(Ids{2, 3, 1, 0}, Ids{0, 1, 2});  // of at most 8, 14 and 14: 2, 6, 14
+  ranking.add(Ids{3, 0, 2}, Ids{0, 3});        // 1, 9 and 9 where 8, 9 and 9 is most
+  ranking.add(Ids{2, 3, 1, 0}, Ids{0, 1, 2});  // 2, 6 and 14 of 8, 14 and 14
   ranking.add(Ids{2}, Ids{});
   CHECK(close(ranking.psp(0), (1 + 2) / 16.0));
   CHECK(close(ranking.psp(1), (9 + 6) / 23.0));

@@ -280,6 +280,7 @@ TEST_CASE("the rules choose codes and tables from classes and memory", "[unit]")
       nn::sampler_options_for(670091, 128, std::size_t{64} << 20, nn::Sampler::lsh_shared, 1);
   CHECK(nn::class_index_bytes(670091, options.index.tables, options.index.codes) <= std::size_t{64}
                                                                                         << 20);
-  CHECK(nn::sampler_for(1000) == nn::Sampler::full);
+  CHECK(nn::sampler_for(2048) == nn::Sampler::full);
+  CHECK(nn::sampler_for(2049) == nn::Sampler::uniform);
   CHECK(nn::sampler_for(670091) == nn::Sampler::uniform);
 }

@@ -50,6 +50,37 @@ code=0
 "$program" predict --model "$work/lsh_shared" --max-line-bytes 9 "$work/lines.xmc" >/dev/null 2>"$work/error" && fail "no limit"
 grep -q 'max_line_bytes' "$work/error" || fail "another error: $(cat "$work/error")"
 "$program" train --help | grep -q -- --max-line-bytes || fail "no such option"
+# Without an option: a linear model, or a tree of many classes; both are saved and answer.
+for kind in linear tree; do
+  "$program" train "${sizes[@]:0:6}" --threads 2 --kind "$kind" --output "$work/$kind" >"$work/$kind.log"
+  grep -q "kind $kind, C .*passes" "$work/$kind.log" || fail "$kind: nothing is said: $(cat "$work/$kind.log")"
+  "$program" evaluate --model "$work/$kind" --points 200 >"$work/$kind.measured"
+  awk '{ exit !($2 + 0 >= 0.5) }' "$work/$kind.measured" || fail "$kind: $(cat "$work/$kind.measured")"
+  grep -q 'us (p50)' "$work/$kind.measured" || fail "$kind: no time of an answer"
+  "$program" predict --model "$work/$kind" --top 3 "$work/lines.xmc" >"$work/lines" 2>/dev/null
+  [ "$(awk '{print NF}' "$work/lines" | xargs)" = "3 0 3" ] || fail "$kind: not an answer a line"
+done
+"$program" train --classes 2001 --features 3000 --points 512 --threads 2 >"$work/automatic.log"
+grep -q 'kind tree' "$work/automatic.log" || fail "not a tree: $(cat "$work/automatic.log")"
+# Names of classes.
+printf '3 9 3\n0 0:1\n1 1:1\n2 2:1 3:1\n' >"$work/named.xmc"
+printf 'first class\nsecond\nthird: 3\n' >"$work/names"
+"$program" train --data "$work/named.xmc" --label-names "$work/names" --output "$work/named" >/dev/null
+cmp "$work/names" "$work/named/labels.txt"
+"$program" predict --model "$work/named" --top 1 "$work/named.xmc" | cut -f1 | cmp - "$work/names"
+for wrong in 'a\nb\n' 'a\nb\na\n' 'a\n\nb\n'; do
+  # shellcheck disable=SC2059
+  printf "$wrong" >"$work/wrong_names"
+  "$program" train --data "$work/named.xmc" --label-names "$work/wrong_names" >/dev/null 2>"$work/error" && fail "names: $wrong"
+  grep -q 'models.config_value' "$work/error" || fail "another error: $(cat "$work/error")"
+done
+# Options of two kinds contradict each other.
+for wrong in "--kind linear --width 8" "--c 1 --width 8" "--kind network --beam 3"; do
+  code=0
+  # shellcheck disable=SC2086
+  "$program" train --classes 500 --points 64 $wrong >/dev/null 2>&1 || code=$?
+  [ "$code" = 2 ] || fail "$wrong: exit code $code"
+done
 code=0
 "$program" predict --model "$work/nothing" "$work/points.xmc" 2>/dev/null || code=$?
 [ "$code" = 1 ] || fail "a model that is not there: exit code $code"
