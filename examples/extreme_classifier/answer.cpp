@@ -6,12 +6,12 @@
 #include <soma/base/fixed.hpp>
 #include <soma/models/extreme_files.hpp>
 #include <soma/sparse.hpp>
-#include <soma/system/clock.hpp>
 #include <soma/text/xmc_reader.hpp>
 
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace {
@@ -20,12 +20,16 @@ using soma::fixed;
 using soma::models::ExtremeClassifier;
 using soma::nn::FoundClass;
 
-soma::data::SparsePoints points_of(const AnswerOptions& options, const ExtremeClassifier& model) {
+// `each_line`: blank lines are points too.
+soma::data::SparsePoints points_of(const AnswerOptions& options, const ExtremeClassifier& model,
+                                   bool each_line) {
   const soma::models::ExtremeOptions& sizes = model.options();
   return options.data.empty() ? synthetic::points(options.test_points, sizes.features,
                                                   sizes.classes, options.seed + 1)
-                              : soma::text::read_xmc(options.data, {.features = sizes.features,
-                                                                    .classes = sizes.classes});
+                              : read_points(options.data, {.features = sizes.features,
+                                                           .classes = sizes.classes,
+                                                           .max_line_bytes = options.max_line_bytes,
+                                                           .blank_points = each_line});
 }
 
 soma::nn::ClassSearch search_of(const AnswerOptions& options, const ExtremeClassifier& model) {
@@ -59,26 +63,11 @@ class OneByOne {
   std::vector<float> h_{};
 };
 
-// The microseconds of each of some calls, in order.
-class Latencies {
- public:
-  template <class Call>
-  void measure(const Call& call) {
-    const std::int64_t start = soma::monotonic_nanoseconds();
-    call();
-    times_.push_back(static_cast<double>(soma::monotonic_nanoseconds() - start) * 1e-3);
-  }
-  std::string text() {
-    std::sort(times_.begin(), times_.end());
-    const auto at = [&](double share) {
-      return times_[static_cast<std::size_t>(share * static_cast<double>(times_.size() - 1))];
-    };
-    return fixed(at(0.5), 0) + " us (p50), " + fixed(at(0.99), 0) + " us (p99)";
-  }
-
- private:
-  std::vector<double> times_{};
-};
+void check_not_sparse(const AnswerOptions& options) {
+  if (options.sparse)
+    soma::fail(soma::error_id::train_options, "extreme_classifier", "--sparse",
+               "a model of another kind", "a network: the linear kinds need no hashes");
+}
 
 }  // namespace
 
@@ -86,27 +75,33 @@ int evaluate(const AnswerOptions& options) {
   auto context = soma::make_context({.threads = options.threads});
   soma::add_sparse(context);
   const auto model = soma::models::load_extreme_classifier(context, options.model);
-  const soma::data::SparsePoints points = points_of(options, *model);
-  std::cout << "all classes: " << precision_of(*model, context, points, options.batch_size).text()
+  const soma::data::SparsePoints points = points_of(options, *model, false);
+  if (model->linear_model() != nullptr) {
+    check_not_sparse(options);
+    print_measured(*model, context, points, options.propensity);
+    return 0;
+  }
+  std::cout << "all classes: "
+            << text_of(measure(*model, context, points, options.batch_size, options.propensity))
             << std::endl;
   if (!options.sparse) return 0;
 
   soma::nn::ClassSearch search = search_of(options, *model);
   OneByOne answer(*model, points, search);
-  Precision precision;
+  soma::metrics::Ranking ranking = ranking_of(*model, options.propensity);
   Latencies sparse, dense;
   for (std::size_t i = 0; i < points.count(); ++i) {
     soma::check_stop(&stop_requested, "evaluate");
     std::vector<FoundClass> best;
     sparse.measure([&] { best = answer(i, 5); });
-    precision.add(best, points.labels.list(i));
+    add(ranking, best, points.labels.list(i));
   }
   // A point takes long through all classes if there are many of them.
   soma::data::PointSource one(context, points, {.batch_sequences = 1, .shuffle = false});
   soma::data::Batch batch;
   for (std::size_t i = 0; i < 30 && one.next(batch); ++i)
     dense.measure([&] { static_cast<void>(model->top(batch, 5)); });
-  std::cout << "by hashes:   " << precision.text() << '\n'
+  std::cout << "by hashes:   " << text_of(ranking) << '\n'
             << search.index().tables() << " tables of 8^" << search.index().codes()
             << " buckets, the " << search.options().head << " longest rows, up to "
             << search.options().candidates << " candidates\na point took " << sparse.text()
@@ -118,27 +113,46 @@ int predict(const AnswerOptions& options) {
   auto context = soma::make_context({.threads = options.threads});
   soma::add_sparse(context);
   const auto model = soma::models::load_extreme_classifier(context, options.model);
-  const soma::data::SparsePoints points = points_of(options, *model);
-  const auto print = [](const std::vector<FoundClass>& best) {
-    for (std::size_t k = 0; k < best.size(); ++k)
-      std::cout << (k == 0 ? "" : " ") << best[k].id << ':'
-                << fixed(static_cast<double>(best[k].logit), 4);
+  const soma::data::SparsePoints points = points_of(options, *model, true);
+  // A line without features has an empty answer.
+  const auto is_blank = [&](std::size_t i) { return points.offsets[i] == points.offsets[i + 1]; };
+  const std::vector<std::string> names =
+      soma::models::load_label_names(options.model, model->options().classes);
+  const auto print = [&](const std::vector<FoundClass>& best) {
+    for (std::size_t k = 0; k < best.size(); ++k) {
+      const std::string score = fixed(static_cast<double>(best[k].logit), 4);
+      // Names may have spaces and colons: tabs stand between them and their scores.
+      if (names.empty())
+        std::cout << (k == 0 ? "" : " ") << best[k].id << ':' << score;
+      else
+        std::cout << (k == 0 ? "" : "\t") << names[static_cast<std::size_t>(best[k].id)] << '\t'
+                  << score;
+    }
     std::cout << '\n';
   };
+  if (model->linear_model() != nullptr) {
+    check_not_sparse(options);
+    std::size_t point = 0;
+    for (const std::vector<FoundClass>& best : model->top(points, options.top))
+      print(is_blank(point++) ? std::vector<FoundClass>() : best);
+    return 0;
+  }
   if (options.sparse) {
     soma::nn::ClassSearch search = search_of(options, *model);
     OneByOne answer(*model, points, search);
     for (std::size_t i = 0; i < points.count(); ++i) {
       soma::check_stop(&stop_requested, "predict");
-      print(answer(i, options.top));
+      print(is_blank(i) ? std::vector<FoundClass>() : answer(i, options.top));
     }
     return 0;
   }
   soma::data::PointSource source(context, points,
                                  {.batch_sequences = options.batch_size, .shuffle = false});
+  std::size_t point = 0;
   for (soma::data::Batch batch; source.next(batch);) {
     soma::check_stop(&stop_requested, "predict");
-    for (const std::vector<FoundClass>& best : model->top(batch, options.top)) print(best);
+    for (const std::vector<FoundClass>& best : model->top(batch, options.top))
+      print(is_blank(point++) ? std::vector<FoundClass>() : best);
   }
   return 0;
 }

@@ -2,12 +2,17 @@
 #pragma once
 
 #include <soma/data/point_source.hpp>
+#include <soma/metrics/ranking.hpp>
 #include <soma/models/extreme_classifier.hpp>
 #include <soma/runtime/stop_flag.hpp>
+#include <soma/system/clock.hpp>
+#include <soma/text/xmc_reader.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
 // SIGINT and SIGTERM set this flag.
 inline soma::StopFlag stop_requested;
@@ -15,12 +20,20 @@ inline soma::StopFlag stop_requested;
 struct TrainOptions {
   std::string data, test;  // XMC files; without data, points are generated
   std::size_t classes = 50000, features = 135909, points = 61440, test_points = 2000;
+  std::string kind = "automatic";
+  // For the linear kinds; 0: by the rules.
+  double c = 0;
+  std::size_t beam = 10, memory_mib = 0;
+  bool raw_values = false;
+  // For the network.
   std::string sampler;                         // empty: chosen by the number of classes
   std::size_t set = 0, tables = 0, codes = 0;  // 0: chosen by rules
   std::size_t width = 128, batch_size = 256, index_mib = 256;
-  std::uint64_t epochs = 1, max_steps = 0, seed = 1, refresh_every = 50, checkpoint_every = 0;
+  std::uint64_t epochs = 0, max_steps = 0, seed = 1, refresh_every = 50, checkpoint_every = 0;
   double learning_rate = 1e-3;
-  std::string output, checkpoint;
+  std::string output, checkpoint, label_names;
+  std::size_t max_line_bytes = std::size_t{1} << 24;
+  soma::metrics::PropensityOptions propensity{};
   int threads = 0;
   bool resume = false, tune = false, report = false;
 };
@@ -33,6 +46,8 @@ struct AnswerOptions {
   std::uint64_t seed = 1;
   bool sparse = false;
   std::size_t tables = 0, codes = 0, head = 2048, candidates = 4096;  // 0: by the rules
+  std::size_t max_line_bytes = std::size_t{1} << 24;
+  soma::metrics::PropensityOptions propensity{};
   int threads = 0;
 };
 int evaluate(const AnswerOptions& options);
@@ -42,19 +57,39 @@ int predict(const AnswerOptions& options);
 
 // The processor seconds of all threads of this process.
 double cpu_seconds();
-// Precision: the share of labels among the likeliest one, three and five classes.
-class Precision {
+// "P@1 0.5900, P@3 0.3600 ... of 2515 points".
+std::string text_of(const soma::metrics::Ranking& ranking);
+// A ranking with the propensities of the model's training labels, where the model knows them.
+soma::metrics::Ranking ranking_of(const soma::models::ExtremeClassifier& model,
+                                  const soma::metrics::PropensityOptions& propensity);
+void add(soma::metrics::Ranking& ranking, std::span<const soma::nn::FoundClass> best,
+         std::span<const std::int32_t> labels);
+// Computed over all classes.
+soma::metrics::Ranking measure(const soma::models::ExtremeClassifier& model, soma::Context& context,
+                               const soma::data::SparsePoints& points, std::size_t batch_size,
+                               const soma::metrics::PropensityOptions& propensity);
+// The same for the linear kinds, one point at a time, with the time that a point takes.
+void print_measured(const soma::models::ExtremeClassifier& model, soma::Context& context,
+                    const soma::data::SparsePoints& points,
+                    const soma::metrics::PropensityOptions& propensity);
+// The microseconds of each of some calls, in order.
+class Latencies {
  public:
-  void add(std::span<const soma::nn::FoundClass> best, std::span<const std::int32_t> labels);
-  // "P@1 0.5900, P@3 0.3600, P@5 0.2700 of 2515 points".
-  std::string text() const;
+  template <class Call>
+  void measure(const Call& call) {
+    const std::int64_t start = soma::monotonic_nanoseconds();
+    call();
+    times_.push_back(static_cast<double>(soma::monotonic_nanoseconds() - start) * 1e-3);
+  }
+  // "50 us (p50), 120 us (p99)"; by the clock.
+  std::string text();
 
  private:
-  double right_[3] = {}, count_ = 0;
+  std::vector<double> times_{};
 };
-// Computed over all classes.
-Precision precision_of(const soma::models::ExtremeClassifier& model, soma::Context& context,
-                       const soma::data::SparsePoints& points, std::size_t batch_size);
+
+// Reads a file of points, and prints the reader's notes to standard error.
+soma::data::SparsePoints read_points(const std::string& file, soma::text::XmcOptions options);
 
 // The settings of a training run: chosen by the rules, unless they were given.
 soma::models::ExtremeOptions model_options(const TrainOptions& options,

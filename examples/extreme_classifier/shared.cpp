@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <ctime>
+#include <iostream>
+#include <vector>
 
 double cpu_seconds() {
   timespec now{};
@@ -13,39 +15,83 @@ double cpu_seconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-namespace {
-constexpr std::size_t ranks[3] = {1, 3, 5};
+std::string text_of(const soma::metrics::Ranking& ranking) {
+  // PSP@k in one word: a search for P@1 in a log finds P@1 alone.
+  std::string text, weighted;
+  for (const soma::metrics::Value& value : ranking.values()) {
+    const std::string number = soma::metrics::shown(value.value);
+    if (value.name.starts_with("psp"))
+      weighted.append(weighted.empty() ? ", PSP@1,3,5 " : " ").append(number);
+    else
+      text.append(text.empty() ? "" : ", ").append(value.title).append(" ").append(number);
+  }
+  return text + weighted + " of " + std::to_string(ranking.points()) + " points";
 }
 
-void Precision::add(std::span<const soma::nn::FoundClass> best,
-                    std::span<const std::int32_t> labels) {
-  for (std::size_t k = 0; k < best.size(); ++k)
-    if (std::binary_search(labels.begin(), labels.end(), best[k].id))
-      for (std::size_t r = 0; r < 3; ++r) right_[r] += k < ranks[r] ? 1 : 0;
-  ++count_;
+soma::metrics::Ranking ranking_of(const soma::models::ExtremeClassifier& model,
+                                  const soma::metrics::PropensityOptions& propensity) {
+  const soma::models::LabelCounts& counts = model.label_counts();
+  return soma::metrics::Ranking(
+      soma::metrics::inverse_propensities(counts.points_of_class, counts.points, propensity));
 }
 
-std::string Precision::text() const {
-  std::string text;
-  for (std::size_t r = 0; r < 3; ++r)
-    text.append(r == 0 ? "P@" : ", P@")
-        .append(std::to_string(ranks[r]))
-        .append(" ")
-        .append(soma::fixed(right_[r] / count_ / static_cast<double>(ranks[r]), 4));
-  return text + " of " + soma::fixed(count_, 0) + " points";
+void add(soma::metrics::Ranking& ranking, std::span<const soma::nn::FoundClass> best,
+         std::span<const std::int32_t> labels) {
+  std::vector<std::int32_t> ids;
+  for (const soma::nn::FoundClass& one : best) ids.push_back(one.id);
+  ranking.add(ids, labels);
 }
 
-Precision precision_of(const soma::models::ExtremeClassifier& model, soma::Context& context,
-                       const soma::data::SparsePoints& points, std::size_t batch_size) {
+soma::metrics::Ranking measure(const soma::models::ExtremeClassifier& model, soma::Context& context,
+                               const soma::data::SparsePoints& points, std::size_t batch_size,
+                               const soma::metrics::PropensityOptions& propensity) {
   soma::data::PointSource source(context, points,
                                  {.batch_sequences = batch_size, .shuffle = false});
-  Precision precision;
+  soma::metrics::Ranking ranking = ranking_of(model, propensity);
   for (soma::data::Batch batch; source.next(batch);) {
     soma::check_stop(&stop_requested, "evaluate");
     const auto best = model.top(batch, 5);
-    for (std::size_t i = 0; i < best.size(); ++i) precision.add(best[i], batch.label_lists.list(i));
+    for (std::size_t i = 0; i < best.size(); ++i) add(ranking, best[i], batch.label_lists.list(i));
   }
-  return precision;
+  return ranking;
+}
+
+std::string Latencies::text() {
+  std::sort(times_.begin(), times_.end());
+  const auto at = [&](double share) {
+    return times_[static_cast<std::size_t>(share * static_cast<double>(times_.size() - 1))];
+  };
+  return soma::fixed(at(0.5), 0) + " us (p50), " + soma::fixed(at(0.99), 0) + " us (p99)";
+}
+
+void print_measured(const soma::models::ExtremeClassifier& model, soma::Context& context,
+                    const soma::data::SparsePoints& points,
+                    const soma::metrics::PropensityOptions& propensity) {
+  soma::metrics::Ranking ranking = ranking_of(model, propensity);
+  soma::models::ExtremeLinear::Scratch scratch;
+  Latencies latencies;
+  std::vector<soma::nn::FoundClass> best;
+  for (std::size_t i = 0; i < points.count(); ++i) {
+    soma::check_stop(&stop_requested, "evaluate");
+    const std::size_t first = points.offsets[i], count = points.offsets[i + 1] - first;
+    latencies.measure([&] {
+      best = model.linear_model()->top(context, std::span(points.ids).subspan(first, count),
+                                       points.values.empty()
+                                           ? std::span<const float>()
+                                           : std::span(points.values).subspan(first, count),
+                                       5, scratch);
+    });
+    add(ranking, best, points.labels.list(i));
+  }
+  std::cout << text_of(ranking) << "\na point took " << latencies.text() << std::endl;
+}
+
+soma::data::SparsePoints read_points(const std::string& file, soma::text::XmcOptions options) {
+  std::vector<std::string> notes;
+  options.notes = &notes;
+  soma::data::SparsePoints points = soma::text::read_xmc(file, options);
+  for (const std::string& note : notes) std::cerr << note << '\n';
+  return points;
 }
 
 soma::models::ExtremeOptions model_options(const TrainOptions& options,

@@ -9,12 +9,18 @@
 #include <soma/io/checkpoint_folder.hpp>
 #include <soma/models/extreme_files.hpp>
 #include <soma/sparse.hpp>
+#include <soma/system/clock.hpp>
 #include <soma/system/process.hpp>
-#include <soma/text/xmc_reader.hpp>
 #include <soma/train/trainer.hpp>
 
+#include <algorithm>
 #include <iostream>
+#include <iterator>
 #include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace {
 
@@ -43,6 +49,57 @@ std::optional<soma::CheckpointFolder>& open_checkpoints(
   return folder;
 }
 
+soma::models::ExtremeKind kind_of(const TrainOptions& options) {
+  using soma::models::extreme_kind_names;
+  const auto* const found =
+      std::find(std::begin(extreme_kind_names), std::end(extreme_kind_names), options.kind);
+  return static_cast<soma::models::ExtremeKind>(found - std::begin(extreme_kind_names));
+}
+
+void print_fit(const soma::models::ExtremeClassifier& model) {
+  using soma::fixed;
+  const soma::models::ExtremeLinear& linear = *model.linear_model();
+  const soma::models::ExtremeFit& fit = linear.fitted();
+  std::cout << "classes " << linear.classes() << ", features " << linear.features() << ", kind "
+            << soma::models::extreme_kind_names[static_cast<std::size_t>(fit.kind)] << ", C "
+            << soma::to_text(fit.c) << ", passes " << fit.passes;
+  if (fit.held_out_points != 0)
+    std::cout << " (chosen by " << fit.held_out_points << " points held out, precision "
+              << fixed(fit.held_out_precision, 4) << ')';
+  if (const auto& tree = linear.tree())
+    std::cout << ", " << tree->nodes().size() << " nodes, " << tree->weights() << " weights";
+  std::cout << ", size " << fixed(static_cast<double>(linear.bytes()) / (1 << 20), 1) << " MiB\n";
+  if (fit.classes_without_points != 0)
+    std::cout << fit.classes_without_points << " classes have no point, and are never predicted\n";
+  std::cout.flush();
+}
+
+// The linear kinds, which a fit makes.
+int fit(soma::Context& context, const TrainOptions& options, const soma::data::SparsePoints& points,
+        const soma::data::SparsePoints& test, std::span<const std::string> names) {
+  const double start = cpu_seconds();
+  const std::int64_t clock = soma::monotonic_nanoseconds();
+  const auto model =
+      soma::models::ExtremeClassifier::fit(context, points,
+                                           {.kind = kind_of(options),
+                                            .c = options.c,
+                                            .passes = static_cast<std::size_t>(options.epochs),
+                                            .raw_values = options.raw_values,
+                                            .seed = options.seed,
+                                            .beam = options.beam,
+                                            .memory = std::uint64_t{options.memory_mib} << 20,
+                                            .stop = &stop_requested});
+  const double seconds = cpu_seconds() - start;
+  print_fit(*model);
+  std::cout << points.count() << " points in " << soma::fixed(seconds, 2) << " CPU seconds, "
+            << soma::fixed(static_cast<double>(soma::monotonic_nanoseconds() - clock) * 1e-9, 2)
+            << " by the clock; memory " << (soma::peak_resident_bytes() >> 20) << " MiB"
+            << std::endl;
+  if (!options.output.empty()) soma::models::save_extreme_classifier(*model, options.output, names);
+  if (test.count() != 0) print_measured(*model, context, test, options.propensity);
+  return 0;
+}
+
 }  // namespace
 
 int train(const TrainOptions& options) {
@@ -54,26 +111,39 @@ int train(const TrainOptions& options) {
   const bool made_up = options.data.empty();
   const soma::data::SparsePoints points =
       made_up ? synthetic::points(options.points, options.features, options.classes, options.seed)
-              : soma::text::read_xmc(options.data);
+              : read_points(options.data, {.max_line_bytes = options.max_line_bytes});
+  soma::models::LabelCounts counts = soma::models::label_counts_of(points);
   soma::data::SparsePoints test;
   if (made_up)
     test =
         synthetic::points(options.test_points, options.features, options.classes, options.seed + 1);
   else if (!options.test.empty())
-    test = soma::text::read_xmc(options.test,
-                                {.features = points.features, .classes = points.classes});
+    test = read_points(options.test, {.features = points.features,
+                                      .classes = points.classes,
+                                      .max_line_bytes = options.max_line_bytes});
+  if (points.labels.ids.empty())
+    soma::fail(soma::error_id::data_labels, "train", "labels of " + soma::quoted(options.data),
+               "no point has one", "labels before the features of a line");
+  const std::vector<std::string> names =
+      options.label_names.empty()
+          ? std::vector<std::string>()
+          : soma::models::read_label_names(options.label_names, points.classes);
   if (options.tune) {
     tune(context, options, points);
     return 0;
   }
 
+  if (kind_of(options) != soma::models::ExtremeKind::network)
+    return fit(context, options, points, test, names);
+
   soma::models::ExtremeClassifier model(context, model_options(options, points));
+  model.use_label_counts(std::move(counts));
   print_choice(model.options());
   soma::optim::RowAdam optimizer(context, model.parameters());
   soma::data::PointSource source(context, points,
                                  {.batch_sequences = options.batch_size, .seed = options.seed});
   soma::data::Prefetch prefetched(source);
-  soma::train::TrainerOptions settings{.epochs = options.epochs,
+  soma::train::TrainerOptions settings{.epochs = options.epochs == 0 ? 1 : options.epochs,
                                        .max_steps = options.max_steps,
                                        .learning_rate = options.learning_rate,
                                        .seed = options.seed};
@@ -102,9 +172,10 @@ int train(const TrainOptions& options) {
                               : "; nothing is kept without --checkpoint\n");
     return 1;
   }
-  if (!options.output.empty()) soma::models::save_extreme_classifier(model, options.output);
+  if (!options.output.empty()) soma::models::save_extreme_classifier(model, options.output, names);
   if (options.report) print_recall(std::cout, context, model, test.count() != 0 ? test : points);
   if (test.count() != 0)
-    std::cout << precision_of(model, context, test, options.batch_size).text() << std::endl;
+    std::cout << text_of(measure(model, context, test, options.batch_size, options.propensity))
+              << std::endl;
   return 0;
 }

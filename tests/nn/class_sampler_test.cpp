@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 #include <string>
 #include <vector>
@@ -194,9 +195,17 @@ TEST_CASE("each point has a set of its own, a function of its query, its labels 
     for (std::size_t i = 1; i < sets.size(); ++i) CHECK(sets[i] != sets[i - 1]);
     if (threads == 1) first = sets;
     CHECK(sets == first);
-    const std::vector<std::int32_t> many(65, 1);
-    CHECK(id_of([&] { sampler.sample_each(lists(context, {many}), queries, weight, 0); }) ==
-          "train.options");
+    // A sample with more labels than the set: all of them, and half as many others as the set.
+    std::vector<std::int32_t> many(65);
+    std::iota(many.begin(), many.end(), 7);
+    const ClassSets wide = sampler.sample_each(lists(context, {{3}, many, {}}), queries, weight, 0);
+    CHECK(wide.classes.sequences.length(0) == 64);
+    CHECK(wide.classes.sequences.length(1) == 65 + 32);
+    CHECK(wide.classes.sequences.length(2) == 64);
+    const auto ids = wide.classes.rows.span<std::int32_t>().subspan(64, 97);
+    CHECK(std::set<std::int32_t>(ids.begin(), ids.end()).size() == 97);
+    for (std::size_t k = 0; k < many.size(); ++k)
+      CHECK(ids[static_cast<std::size_t>(wide.labels.list(1)[k])] == many[k]);
     CHECK(id_of([&] { sampler.sample_each(lists(context, {{2000}}), queries, weight, 0); }) ==
           "data.labels");
   }
@@ -240,12 +249,27 @@ TEST_CASE("sets that cannot be are refused", "[unit]") {
         "operator.value");
   nn::ClassSampler sampler(context, 100, 8, {.set = 2});
   const Tensor weight = random_tensor(context, Shape{100, 8}, "rows");
-  const auto id_of_labels = [&](const std::vector<std::int32_t>& labels) {
-    return id_of([&] { sampler.sample(lists(context, {labels}), weight, weight, 0); });
+  CHECK(id_of([&] { sampler.sample(lists(context, {{100}}), weight, weight, 0); }) ==
+        "data.labels");
+}
+
+TEST_CASE("sets grow with the labels of a batch", "[unit]") {
+  auto context = make_context({.threads = 1});
+  nn::ClassSampler sampler(context, 100, 8, {.set = 10});
+  const Tensor weight = random_tensor(context, Shape{100, 8}, "rows");
+  const auto set_of = [&](std::size_t labels) {
+    std::vector<std::int32_t> own(labels);
+    std::iota(own.begin(), own.end(), 0);
+    const std::vector<std::int64_t> set =
+        ids_of(sampler.sample(lists(context, {own}), weight, weight, 0));
+    for (const std::int32_t label : own)
+      CHECK(std::binary_search(set.begin(), set.end(), std::int64_t{label}));
+    return set.size();
   };
-  CHECK(id_of_labels({1, 2}) == "no error");
-  CHECK(id_of_labels({1, 2, 3}) == "train.options");
-  CHECK(id_of_labels({100}) == "data.labels");
+  CHECK(set_of(2) == 10);
+  CHECK(set_of(10) == 10);
+  CHECK(set_of(11) == 16);  // half of the set is others
+  CHECK(set_of(97) == 100);
 }
 
 TEST_CASE("the rules choose codes and tables from classes and memory", "[unit]") {
@@ -256,6 +280,7 @@ TEST_CASE("the rules choose codes and tables from classes and memory", "[unit]")
       nn::sampler_options_for(670091, 128, std::size_t{64} << 20, nn::Sampler::lsh_shared, 1);
   CHECK(nn::class_index_bytes(670091, options.index.tables, options.index.codes) <= std::size_t{64}
                                                                                         << 20);
-  CHECK(nn::sampler_for(1000) == nn::Sampler::full);
+  CHECK(nn::sampler_for(2048) == nn::Sampler::full);
+  CHECK(nn::sampler_for(2049) == nn::Sampler::uniform);
   CHECK(nn::sampler_for(670091) == nn::Sampler::uniform);
 }

@@ -59,6 +59,32 @@ TEST_CASE("points of a sparse file with and without a first line", "[unit]") {
   CHECK(read_xmc_text("1 0:1", "memory", {.features = 7, .classes = 9}).classes == 9);
 }
 
+TEST_CASE("signs, query numbers, comments and blank lines of sparse files", "[unit]") {
+  const std::string content =
+      "# by a program\n\n3 6 5\n+1,2 qid:7 1:+0.5 3:-2 # 9:9\n\n2 qid:8 0:+.25#\n \n#\n";
+  std::vector<std::string> notes;
+  const data::SparsePoints points = read_xmc_text(content, "points.txt", {.notes = &notes});
+  CHECK(points.offsets == std::vector<std::size_t>{0, 2, 3, 3});
+  CHECK(points.ids == std::vector<std::int32_t>{1, 3, 0});
+  CHECK(points.values == std::vector<float>{0.5f, -2, 0.25f});
+  CHECK(points.labels.ids == std::vector<std::int32_t>{1, 2, 2});
+  REQUIRE(notes.size() == 1);
+  CHECK_THAT(notes[0], contains("2 points of \"points.txt\""));
+  // Each line has an answer, but the first line's count is still that of the points.
+  const data::SparsePoints lines =
+      read_xmc_text("2 6 5\n0:1\n\n 2:1\n\n", "memory", {.blank_points = true});
+  CHECK(lines.offsets == std::vector<std::size_t>{0, 1, 1, 2, 2});
+  CHECK(lines.labels.count() == 4);
+  CHECK(id_of_text("3 6 5\n0:1\n\n 2:1\n", {.blank_points = true}) == "text.xmc_header");
+  for (const char* const row : {"++1 1:1", "+-1 1:1", "+ 1:1", "1 1:++1", "1 1:+-1", "1 1:+",
+                                "1 1:+inf", "1 1:1 qid:3", "1 qid", "1 +1:1"}) {
+    INFO(row);
+    CHECK(id_of_text(row) == "text.xmc_row");
+  }
+  CHECK_THAT(message_of([] { read_xmc_text("1 0:1 1:1\n", "memory", {.max_line_bytes = 8}); }),
+             contains("max_line_bytes"));
+}
+
 TEST_CASE("sparse files that cannot be are refused", "[unit]") {
   CHECK(id_of_text("") == "text.file_empty");
   CHECK(id_of_text("0 5 5\n") == "text.file_empty");

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,14 +29,16 @@ struct SparsePoints {
   std::size_t count() const;
 };
 
+// Errors data.offsets (offsets that do not ascend from 0 to the number of ids, or another number of
+// values), data.labels (not one list for each point, or a label that is not below `classes`),
+// data.feature (an id that is not below `features`, a value that is not finite).
+void check_points(std::string_view operation, const SparsePoints& points);
+
 // A batch's inputs are the ids of its points' features, its values are the features' values
 // (Batch::values), and its labels are lists (Batch::label_lists).
 class PointSource final : public IndexedSource {
  public:
-  // Errors data.offsets (offsets that do not ascend from 0 to the number of ids, or another number
-  // of values), data.labels (not one list for each point, or a label that is not below `classes`),
-  // data.feature (an id that is not below `features`, a value that is not finite), data.empty,
-  // data.batch_size, ragged.shards, random.index_range.
+  // Errors those of check_points(); data.empty, data.batch_size, ragged.shards, random.index_range.
   PointSource(Context& context, SparsePoints points, const BatchOptions& options = {});
 
   const SparsePoints& points() const { return points_; }
@@ -45,8 +48,6 @@ class PointSource final : public IndexedSource {
   std::size_t length(std::size_t item) const override {
     return points_.offsets[item + 1] - points_.offsets[item];
   }
-
-  void check() const;
 
   SOMA_INLINE Batch make(std::span<const std::uint32_t> items) const override;
 

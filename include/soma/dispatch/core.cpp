@@ -41,6 +41,7 @@
 #include <soma/metrics/impl/classification.ipp>
 #include <soma/metrics/impl/metrics.ipp>
 #include <soma/metrics/impl/multi_label.ipp>
+#include <soma/metrics/impl/ranking.ipp>
 #include <soma/metrics/impl/regression.ipp>
 #include <soma/numeric/impl/code_span.ipp>
 #include <soma/numeric/impl/draw_sequence.ipp>

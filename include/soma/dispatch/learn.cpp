@@ -21,7 +21,10 @@
 #include <soma/models/impl/bert_config_file.ipp>
 #include <soma/models/impl/conv_net.ipp>
 #include <soma/models/impl/extreme_classifier.ipp>
+#include <soma/models/impl/extreme_fit.ipp>
+#include <soma/models/impl/extreme_linear.ipp>
 #include <soma/models/impl/mlp.ipp>
+#include <soma/models/impl/point_weights.ipp>
 #include <soma/models/impl/prediction.ipp>
 #include <soma/nn/impl/batch_norm.ipp>
 #include <soma/nn/impl/cells.ipp>
@@ -36,6 +39,9 @@
 #include <soma/nn/impl/images.ipp>
 #include <soma/nn/impl/init.ipp>
 #include <soma/nn/impl/initial.ipp>
+#include <soma/nn/impl/label_tree.ipp>
+#include <soma/nn/impl/label_tree_cluster.ipp>
+#include <soma/nn/impl/label_tree_state.ipp>
 #include <soma/nn/impl/later.ipp>
 #include <soma/nn/impl/layers.ipp>
 #include <soma/nn/impl/norms.ipp>

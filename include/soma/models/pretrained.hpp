@@ -44,9 +44,14 @@ struct LoadedBert {
 
 namespace detail {
 
-// The files that TextClassifier::save writes.
-inline constexpr std::array<std::string_view, 5> saved_names = {
-    "config.json", "model.safetensors", "vocab.txt", "tokenizer.json", "tokenizer_config.json"};
+// The files that saved models have.
+inline constexpr std::array<std::string_view, 7> saved_names = {"config.json",
+                                                                "model.safetensors",
+                                                                "vocab.txt",
+                                                                "tokenizer.json",
+                                                                "tokenizer_config.json",
+                                                                "labels.txt",
+                                                                "label_counts.safetensors"};
 
 // soma computes in fp32 and does not read numbers of 64 bits. Error safetensors.dtype.
 void check_no_doubles(std::string_view operation, const std::string& source,

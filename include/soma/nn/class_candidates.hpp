@@ -23,6 +23,8 @@ class ClassCandidates {
 
   // Starts an empty set with room for `room` classes.
   void begin(std::size_t room);
+  // Changes the room, as for a set whose labels are more than were expected.
+  void widen(std::size_t room) { room_ = room; }
   // Adds a valid class, even if the set is full.
   void add(std::size_t id);
   std::size_t size() const;

@@ -5,6 +5,7 @@
 //   points features labels        a first line of three whole numbers, which may be left out
 //   12,845 0:1 17:0.25 90:3e-2    labels, then feature:value
 //    3:1                          a point without labels begins with a space, or with a feature
+//   +1 qid:7 3:+0.5  # seen       a sign, a query's number, which is skipped, and a comment
 //
 // Also .gz; lines end with LF or CR LF. Ids of features and labels count from 0, or features from
 // XmcOptions::first_feature.
@@ -30,6 +31,11 @@ struct XmcOptions {
   std::size_t features = 0, classes = 0;
   std::size_t first_feature = 0;                      // 1: as libsvm's own files count
   std::size_t max_line_bytes = std::size_t{1} << 24;  // as the line lies in the file, unpacked
+  // True: a blank line, or one that is a comment alone, is a point without features, so that each
+  // line has an answer. False: such a line is no point.
+  bool blank_points = false;
+  // Takes a sentence about the query numbers that were skipped; nullptr: nobody does.
+  std::vector<std::string>* notes = nullptr;
 };
 
 namespace detail {
@@ -50,10 +56,14 @@ class XmcReader {
   // The next word of a line; empty at the end of the line.
   static std::string_view next_word(std::string_view& rest);
   static bool whole(std::string_view text, std::uint64_t& number);
+  // Without a plus sign before a digit or a point.
+  static std::string_view unsigned_of(std::string_view text);
 
   bool take_header(std::string_view line);
   [[noreturn]] void refuse_header(std::string_view given, std::string_view wanted) const;
 
+  // True if the line is a point: it is not blank, or blank_points.
+  bool add_line(std::string_view line);
   void add_point(std::string_view line);
 
   // The id must be below `limit`, or below 2^31 if the limit is 0.
@@ -81,7 +91,7 @@ class XmcReader {
   RecordReader lines_;
   data::SparsePoints points_{};
   bool has_header_ = false;
-  std::uint64_t claimed_points_ = 0, line_ = 0;
+  std::uint64_t claimed_points_ = 0, line_ = 0, blank_lines_ = 0, queries_ = 0;
   std::int32_t most_feature_ = -1, most_label_ = -1;
   std::vector<std::int32_t> labels_{}, sorted_{};
 };

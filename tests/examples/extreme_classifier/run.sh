@@ -35,6 +35,52 @@ printf '1 3000 2000\n5,7 0:1 17:0.25 2999:2\n' >"$work/points.xmc"
 "$program" predict --model "$work/lsh_shared" --top 3 --sparse --candidates 2000 --head 2000 "$work/points.xmc" >"$work/sparse"
 [ "$(wc -w <"$work/dense")" = 3 ] || fail "not three classes: $(cat "$work/dense")"
 [ "$(tr ' ' '\n' <"$work/dense" | cut -d: -f1)" = "$(tr ' ' '\n' <"$work/sparse" | cut -d: -f1)" ] || fail "other classes"
+# Each line has an answer, a blank one an empty line; a comment and a query's number are skipped.
+printf '5 0:1 17:0.25 # a comment\n\n+7 qid:3 2999:+2\n' >"$work/lines.xmc"
+"$program" predict --model "$work/lsh_shared" --top 3 "$work/lines.xmc" >"$work/lines" 2>"$work/notes"
+[ "$(awk '{print NF}' "$work/lines" | xargs)" = "3 0 3" ] || fail "not an answer a line: $(cat "$work/lines")"
+grep -q 'qid.*1 points' "$work/notes" || fail "not said: $(cat "$work/notes")"
+grep -q 'P@5.*nDCG@3.*PSP@1' "$work/evaluated" || fail "no measures: $(cat "$work/evaluated")"
+# No point has a label; a line is too long for an option of the program.
+printf '2 9 5\n 1:1\n 2:1\n' >"$work/unlabelled.xmc"
+code=0
+"$program" train --data "$work/unlabelled.xmc" --output "$work/none" >/dev/null 2>"$work/error" || code=$?
+[ "$code" = 1 ] && grep -q 'data.labels' "$work/error" || fail "exit code $code: $(cat "$work/error")"
+[ ! -e "$work/none" ] || fail "a model of nothing"
+"$program" predict --model "$work/lsh_shared" --max-line-bytes 9 "$work/lines.xmc" >/dev/null 2>"$work/error" && fail "no limit"
+grep -q 'max_line_bytes' "$work/error" || fail "another error: $(cat "$work/error")"
+"$program" train --help | grep -q -- --max-line-bytes || fail "no such option"
+# Without an option: a linear model, or a tree of many classes; both are saved and answer.
+for kind in linear tree; do
+  "$program" train "${sizes[@]:0:6}" --threads 2 --kind "$kind" --output "$work/$kind" >"$work/$kind.log"
+  grep -q "kind $kind, C .*passes" "$work/$kind.log" || fail "$kind: nothing is said: $(cat "$work/$kind.log")"
+  "$program" evaluate --model "$work/$kind" --points 200 >"$work/$kind.measured"
+  awk '{ exit !($2 + 0 >= 0.5) }' "$work/$kind.measured" || fail "$kind: $(cat "$work/$kind.measured")"
+  grep -q 'us (p50)' "$work/$kind.measured" || fail "$kind: no time of an answer"
+  "$program" predict --model "$work/$kind" --top 3 "$work/lines.xmc" >"$work/lines" 2>/dev/null
+  [ "$(awk '{print NF}' "$work/lines" | xargs)" = "3 0 3" ] || fail "$kind: not an answer a line"
+done
+"$program" train --classes 2001 --features 3000 --points 512 --threads 2 >"$work/automatic.log"
+grep -q 'kind tree' "$work/automatic.log" || fail "not a tree: $(cat "$work/automatic.log")"
+# Names of classes.
+printf '3 9 3\n0 0:1\n1 1:1\n2 2:1 3:1\n' >"$work/named.xmc"
+printf 'first class\nsecond\nthird: 3\n' >"$work/names"
+"$program" train --data "$work/named.xmc" --label-names "$work/names" --output "$work/named" >/dev/null
+cmp "$work/names" "$work/named/labels.txt"
+"$program" predict --model "$work/named" --top 1 "$work/named.xmc" | cut -f1 | cmp - "$work/names"
+for wrong in 'a\nb\n' 'a\nb\na\n' 'a\n\nb\n'; do
+  # shellcheck disable=SC2059
+  printf "$wrong" >"$work/wrong_names"
+  "$program" train --data "$work/named.xmc" --label-names "$work/wrong_names" >/dev/null 2>"$work/error" && fail "names: $wrong"
+  grep -q 'models.config_value' "$work/error" || fail "another error: $(cat "$work/error")"
+done
+# Options of two kinds contradict each other.
+for wrong in "--kind linear --width 8" "--c 1 --width 8" "--kind network --beam 3"; do
+  code=0
+  # shellcheck disable=SC2086
+  "$program" train --classes 500 --points 64 $wrong >/dev/null 2>&1 || code=$?
+  [ "$code" = 2 ] || fail "$wrong: exit code $code"
+done
 code=0
 "$program" predict --model "$work/nothing" "$work/points.xmc" 2>/dev/null || code=$?
 [ "$code" = 1 ] || fail "a model that is not there: exit code $code"

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,12 +22,46 @@ SOMA_INLINE std::size_t SparsePoints::count() const {
   return offsets.empty() ? 0 : offsets.size() - 1;
 }
 
+SOMA_INLINE void check_points(std::string_view operation, const SparsePoints& points) {
+  const auto refuse = [&](ErrorId id, const std::string& argument, const std::string& given,
+                          std::string_view wanted) {
+    fail(id, operation, argument, given, wanted);
+  };
+  const std::vector<std::size_t>& offsets = points.offsets;
+  if (offsets.empty() || offsets.front() != 0 || offsets.back() != points.ids.size() ||
+      !std::is_sorted(offsets.begin(), offsets.end()))
+    refuse(error_id::data_offsets, "offsets",
+           offsets.empty() ? "empty" : "up to " + std::to_string(offsets.back()),
+           "ascending numbers from 0 to the number of ids, " + std::to_string(points.ids.size()));
+  if (!points.values.empty() && points.values.size() != points.ids.size())
+    refuse(error_id::data_offsets, "values", std::to_string(points.values.size()),
+           "none, or one for each id: " + std::to_string(points.ids.size()));
+  for (std::size_t i = 0; i < points.ids.size(); ++i)
+    if (points.ids[i] < 0 || static_cast<std::size_t>(points.ids[i]) >= points.features)
+      refuse(error_id::data_feature, "id " + std::to_string(i), std::to_string(points.ids[i]),
+             "0 to " + std::to_string(points.features) + " - 1");
+  for (std::size_t i = 0; i < points.values.size(); ++i)
+    if (!std::isfinite(points.values[i]))
+      refuse(error_id::data_feature, "value " + std::to_string(i), std::to_string(points.values[i]),
+             "a finite number");
+  if (points.labels.empty()) return;
+  if (points.labels.count() != points.count())
+    refuse(error_id::data_labels, "labels", std::to_string(points.labels.count()) + " lists",
+           "one for each point: " + std::to_string(points.count()));
+  for (std::size_t i = 0; i < points.labels.ids.size(); ++i)
+    if (points.labels.ids[i] < 0 ||
+        static_cast<std::size_t>(points.labels.ids[i]) >= points.classes)
+      refuse(error_id::data_labels, "label " + std::to_string(i),
+             std::to_string(points.labels.ids[i]),
+             "0 to " + std::to_string(points.classes) + " - 1");
+}
+
 SOMA_INLINE PointSource::PointSource(Context& context, SparsePoints points,
                                      const BatchOptions& options)
     : IndexedSource("PointSource", context, options),
       context_(context),
       points_(std::move(points)) {
-  check();
+  check_points("PointSource", points_);
   start(points_.count());
 }
 
@@ -38,40 +73,6 @@ SOMA_INLINE void PointSource::add_content(ContentHash& hash) const {
   hash.add_list(std::span(points_.values));
   for (const std::uint64_t offset : points_.labels.offsets) hash.add(offset);
   hash.add_list(std::span(points_.labels.ids));
-}
-
-SOMA_INLINE void PointSource::check() const {
-  const auto refuse = [](ErrorId id, const std::string& argument, const std::string& given,
-                         std::string_view wanted) {
-    fail(id, "PointSource", argument, given, wanted);
-  };
-  const std::vector<std::size_t>& offsets = points_.offsets;
-  if (offsets.empty() || offsets.front() != 0 || offsets.back() != points_.ids.size() ||
-      !std::is_sorted(offsets.begin(), offsets.end()))
-    refuse(error_id::data_offsets, "offsets",
-           offsets.empty() ? "empty" : "up to " + std::to_string(offsets.back()),
-           "ascending numbers from 0 to the number of ids, " + std::to_string(points_.ids.size()));
-  if (!points_.values.empty() && points_.values.size() != points_.ids.size())
-    refuse(error_id::data_offsets, "values", std::to_string(points_.values.size()),
-           "none, or one for each id: " + std::to_string(points_.ids.size()));
-  for (std::size_t i = 0; i < points_.ids.size(); ++i)
-    if (points_.ids[i] < 0 || static_cast<std::size_t>(points_.ids[i]) >= points_.features)
-      refuse(error_id::data_feature, "id " + std::to_string(i), std::to_string(points_.ids[i]),
-             "0 to " + std::to_string(points_.features) + " - 1");
-  for (std::size_t i = 0; i < points_.values.size(); ++i)
-    if (!std::isfinite(points_.values[i]))
-      refuse(error_id::data_feature, "value " + std::to_string(i),
-             std::to_string(points_.values[i]), "a finite number");
-  if (points_.labels.empty()) return;
-  if (points_.labels.count() != points_.count())
-    refuse(error_id::data_labels, "labels", std::to_string(points_.labels.count()) + " lists",
-           "one for each point: " + std::to_string(points_.count()));
-  for (std::size_t i = 0; i < points_.labels.ids.size(); ++i)
-    if (points_.labels.ids[i] < 0 ||
-        static_cast<std::size_t>(points_.labels.ids[i]) >= points_.classes)
-      refuse(error_id::data_labels, "label " + std::to_string(i),
-             std::to_string(points_.labels.ids[i]),
-             "0 to " + std::to_string(points_.classes) + " - 1");
 }
 
 SOMA_INLINE Batch PointSource::make(std::span<const std::uint32_t> items) const {

@@ -5,7 +5,9 @@
 
 #include <soma/autograd/embedding_bag.hpp>
 #include <soma/autograd/list_loss.hpp>
+#include <soma/data/point_source.hpp>
 #include <soma/kernels/sparse/args.hpp>
+#include <soma/models/extreme_linear.hpp>
 #include <soma/nn/class_sampler.hpp>
 #include <soma/nn/class_search.hpp>
 #include <soma/nn/init.hpp>
@@ -44,13 +46,57 @@ SOMA_INLINE ExtremeClassifier::ExtremeClassifier(Context& context, const Extreme
                  {.name = "classes.bias", .var = class_bias_}};
 }
 
+SOMA_INLINE ExtremeClassifier::ExtremeClassifier(Context& context, ExtremeLinear linear)
+    : context_(context),
+      options_({.features = linear.features(), .classes = linear.classes(), .width = 0}),
+      linear_(std::make_unique<ExtremeLinear>(std::move(linear))) {}
+
+SOMA_INLINE std::unique_ptr<ExtremeClassifier> ExtremeClassifier::fit(
+    Context& context, const data::SparsePoints& points, const ExtremeFitOptions& options) {
+  auto model =
+      std::make_unique<ExtremeClassifier>(context, ExtremeLinear::fit(context, points, options));
+  model->use_label_counts(label_counts_of(points));
+  return model;
+}
+
+SOMA_INLINE ExtremeKind ExtremeClassifier::kind() const {
+  return linear_ ? linear_->kind() : ExtremeKind::network;
+}
+
+SOMA_INLINE const ExtremeLinear* ExtremeClassifier::linear_model() const { return linear_.get(); }
+
+SOMA_INLINE void ExtremeClassifier::check_network() const {
+  if (linear_)
+    fail(error_id::train_options, "ExtremeClassifier", "kind",
+         extreme_kind_names[static_cast<std::size_t>(linear_->kind())],
+         "network, for what samplers, trainers and hashes do");
+}
+
 SOMA_INLINE void ExtremeClassifier::use_sampler(const nn::SamplerOptions& sampler) {
+  check_network();
   sampler_ =
       std::make_unique<nn::ClassSampler>(context_, options_.classes, options_.width, sampler);
   options_.sampler = sampler;
 }
 
+SOMA_INLINE LabelCounts label_counts_of(const data::SparsePoints& points) {
+  LabelCounts counts{.points = points.count()};
+  counts.points_of_class.assign(points.classes, 0);
+  for (const std::int32_t label : points.labels.ids)
+    ++counts.points_of_class[static_cast<std::size_t>(label)];
+  return counts;
+}
+
+SOMA_INLINE void ExtremeClassifier::use_label_counts(LabelCounts counts) {
+  if (!counts.points_of_class.empty() && counts.points_of_class.size() != options_.classes)
+    fail(error_id::data_labels, "ExtremeClassifier", "label counts",
+         std::to_string(counts.points_of_class.size()) + " numbers",
+         "one for each of " + std::to_string(options_.classes) + " classes");
+  label_counts_ = std::move(counts);
+}
+
 SOMA_INLINE auto ExtremeClassifier::forward(Tape& tape, const data::Batch& batch) -> Forward {
+  check_network();
   if (!batch.label_lists.defined())
     fail(error_id::train_label, "ExtremeClassifier", "labels", "not defined",
          "a list for each point");
@@ -78,16 +124,21 @@ SOMA_INLINE auto ExtremeClassifier::forward(Tape& tape, const data::Batch& batch
 }
 
 SOMA_INLINE bool ExtremeClassifier::takes_parts() const {
-  return !nn::uses_index(options_.sampler.kind);
+  return linear_ == nullptr && !nn::uses_index(options_.sampler.kind);
 }
 
-SOMA_INLINE StateDict ExtremeClassifier::state() const { return sampler_->state(); }
+SOMA_INLINE StateDict ExtremeClassifier::state() const {
+  check_network();
+  return sampler_->state();
+}
 
 SOMA_INLINE void ExtremeClassifier::load_state(const StateDict& state) {
+  check_network();
   sampler_->load_state(state, classes_.value());
 }
 
 SOMA_INLINE void ExtremeClassifier::describe(Record& identity) const {
+  check_network();
   identity.set("model", "extreme_classifier");
   identity.set("features", options_.features);
   identity.set("classes", options_.classes);
@@ -98,6 +149,12 @@ SOMA_INLINE void ExtremeClassifier::describe(Record& identity) const {
 SOMA_INLINE std::vector<std::vector<nn::FoundClass>> ExtremeClassifier::top(
     const data::Batch& batch, std::size_t count) const {
   constexpr std::size_t panel = 8192;
+  if (linear_) {
+    const auto ids = batch.inputs.rows.span<std::int32_t>();
+    const auto values =
+        batch.values.defined() ? batch.values.span<float>() : std::span<const float>();
+    return linear_->top(context_, batch.inputs.sequences.offsets(), ids, values, count);
+  }
   Tape tape(context_, {.record = false, .training = false});
   const Var h = hidden(tape, batch);
   const std::size_t points = h.value().size(0);
@@ -122,9 +179,24 @@ SOMA_INLINE std::vector<std::vector<nn::FoundClass>> ExtremeClassifier::top(
   return result;
 }
 
+SOMA_INLINE std::vector<std::vector<nn::FoundClass>> ExtremeClassifier::top(
+    const data::SparsePoints& points, std::size_t count) const {
+  constexpr std::size_t at_once = 256;
+  if (linear_) {
+    data::check_points("ExtremeClassifier::top", points);
+    return linear_->top(context_, points.offsets, points.ids, points.values, count);
+  }
+  data::PointSource source(context_, points, {.batch_sequences = at_once, .shuffle = false});
+  std::vector<std::vector<nn::FoundClass>> result;
+  for (data::Batch batch; source.next(batch);)
+    for (std::vector<nn::FoundClass>& one : top(batch, count)) result.push_back(std::move(one));
+  return result;
+}
+
 SOMA_INLINE void ExtremeClassifier::hidden_of(std::span<const std::int32_t> ids,
                                               std::span<const float> values,
                                               std::vector<float>& h) const {
+  check_network();
   const FloatEnvironment environment;
   for (const std::int32_t id : ids)
     if (id < 0 || static_cast<std::size_t>(id) >= options_.features)
@@ -146,10 +218,12 @@ SOMA_INLINE void ExtremeClassifier::hidden_of(std::span<const std::int32_t> ids,
 }
 
 SOMA_INLINE nn::ClassSearch ExtremeClassifier::search(const nn::ClassSearchOptions& options) const {
+  check_network();
   return {context_, classes_.value(), class_bias_.value(), options};
 }
 
 SOMA_INLINE Tensor ExtremeClassifier::hidden_of(const data::Batch& batch) const {
+  check_network();
   Tape tape(context_, {.record = false, .training = false});
   return hidden(tape, batch).value();
 }

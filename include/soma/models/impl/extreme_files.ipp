@@ -10,13 +10,117 @@
 #include <soma/models/extreme_classifier.hpp>
 #include <soma/models/pretrained.hpp>
 #include <soma/nn/state.hpp>
+#include <soma/system/files.hpp>
+#include <soma/text/text_lines.hpp>
 
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
+
+namespace SOMA_NAMESPACE::models::detail {
+
+// A file of its own, which folders of earlier programs do not have.
+inline constexpr std::string_view label_names_file = "labels.txt";
+
+SOMA_INLINE void check_label_names(std::string_view operation, std::span<const std::string> names,
+                                   std::size_t classes) {
+  const auto refuse = [&](const std::string& given, const std::string& wanted) {
+    fail(error_id::config_value, operation, "names of classes", given, wanted);
+  };
+  if (names.size() != classes)
+    refuse(std::to_string(names.size()), std::to_string(classes) + ", one for each class");
+  std::vector<std::string_view> sorted(names.begin(), names.end());
+  std::sort(sorted.begin(), sorted.end());
+  if (!sorted.empty() && sorted.front().empty()) refuse("an empty name", "a text");
+  if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end()); twice != sorted.end())
+    refuse(soma::quoted(*twice) + " twice", "each once");
+  for (const std::string& name : names)
+    if (name.find_first_of("\r\n") != name.npos) refuse(soma::quoted(name), "a text of one line");
+}
+
+inline constexpr std::string_view label_counts_file = "label_counts.safetensors";
+
+// The version of folders of the linear kinds. Earlier programs, which know networks only, have no
+// version, and refuse these folders for what they lack.
+inline constexpr std::uint64_t extreme_version = 2;
+
+SOMA_INLINE std::unique_ptr<ExtremeClassifier> load_extreme_linear(Context& context,
+                                                                   const std::string& path,
+                                                                   const Record& record) {
+  const auto refuse = [&](std::string_view name, const std::string& given,
+                          const std::string& wanted) {
+    fail(error_id::config_value, "load_extreme_classifier",
+         std::string(name).append(" in config.json of ").append(soma::quoted(path)), given, wanted);
+  };
+  if (record.text("model_type") != extreme_model_type)
+    fail(error_id::config_type, "load_extreme_classifier",
+         "model_type in config.json of " + soma::quoted(path),
+         soma::quoted(record.text("model_type")), soma::quoted(extreme_model_type));
+  if (const std::uint64_t version = record.count("version"); version != extreme_version)
+    refuse("version", std::to_string(version), std::to_string(extreme_version));
+  ExtremeFit fit{.c = record.number("fit.c"), .passes = record.count("fit.passes")};
+  const std::string_view kind = record.text("kind");
+  for (const ExtremeKind known : {ExtremeKind::linear, ExtremeKind::tree})
+    if (kind == extreme_kind_names[static_cast<std::size_t>(known)]) fit.kind = known;
+  if (kind != extreme_kind_names[static_cast<std::size_t>(fit.kind)])
+    refuse("kind", soma::quoted(kind), "linear or tree");
+  const std::uint64_t features = record.count("features"), classes = record.count("classes");
+  const std::uint64_t beam = record.count("beam");
+  for (const auto& [name, value] :
+       {std::pair("features", features), std::pair("classes", classes), std::pair("beam", beam)})
+    if (value == 0 || value > std::uint64_t{1} << 31)
+      refuse(name, std::to_string(value), "1 to 2^31");
+  const SafetensorsFile file = load_safetensors(context, path + "/model.safetensors");
+  return std::make_unique<ExtremeClassifier>(
+      context, ExtremeLinear::from_state(context, file.tensors, fit, features, classes, beam));
+}
+
+SOMA_INLINE void save_label_counts(const std::string& path, const ExtremeClassifier& model) {
+  const LabelCounts& counts = model.label_counts();
+  if (counts.points_of_class.empty()) return;
+  std::vector<std::int32_t> numbers(counts.points_of_class.begin(), counts.points_of_class.end());
+  StateDict state;
+  Context& context = model.context();
+  state.set("points_of_class",
+            Tensor::from(context, std::span<const std::int32_t>(numbers), Shape{numbers.size()}));
+  state.set("points", Tensor::full(context, Shape{1}, static_cast<std::int64_t>(counts.points)));
+  save_safetensors(path, state);
+}
+
+SOMA_INLINE void load_label_counts(Context& context, const std::string& path,
+                                   ExtremeClassifier& model) {
+  if (!system::is_regular(path)) return;
+  const SafetensorsFile file = load_safetensors(context, path);
+  const std::size_t classes = model.options().classes;
+  const StateDict wanted = [&] {
+    StateDict state;
+    state.set("points_of_class", Tensor::zeros(context, Shape{classes}, DType::int32));
+    state.set("points", Tensor::zeros(context, Shape{1}, DType::int64));
+    return state;
+  }();
+  copy_into(file.tensors, wanted, {.extra_names_are_errors = true});
+  LabelCounts counts;
+  const auto refuse = [&](std::int64_t number) {
+    fail(error_id::config_value, "load_extreme_classifier", "a number of " + soma::quoted(path),
+         std::to_string(number), "at least 0");
+  };
+  for (const std::int32_t number : wanted.at("points_of_class").span<std::int32_t>()) {
+    if (number < 0) refuse(number);
+    counts.points_of_class.push_back(static_cast<std::uint32_t>(number));
+  }
+  const std::int64_t points = wanted.at("points").span<std::int64_t>()[0];
+  if (points < 0) refuse(points);
+  counts.points = static_cast<std::uint64_t>(points);
+  model.use_label_counts(std::move(counts));
+}
+
+}  // namespace SOMA_NAMESPACE::models::detail
 
 namespace SOMA_NAMESPACE::models {
 
@@ -36,6 +140,20 @@ SOMA_INLINE Record to_record(const ExtremeOptions& options) {
   record.set("hash.seed", sampler.index.seed);
   record.set("hash.tables", sampler.index.tables);
   record.set("hash.codes", sampler.index.codes);
+  return record;
+}
+
+SOMA_INLINE Record to_record(const ExtremeLinear& model) {
+  const ExtremeFit& fit = model.fitted();
+  Record record("config.json");
+  record.set("model_type", extreme_model_type);
+  record.set("version", detail::extreme_version);
+  record.set("kind", extreme_kind_names[static_cast<std::size_t>(fit.kind)]);
+  record.set("features", model.features());
+  record.set("classes", model.classes());
+  record.set("beam", model.beam());
+  record.set("fit.c", fit.c);
+  record.set("fit.passes", fit.passes);
   return record;
 }
 
@@ -73,14 +191,42 @@ SOMA_INLINE ExtremeOptions extreme_options_of(const Record& record, std::string_
   return options;
 }
 
-SOMA_INLINE void save_extreme_classifier(const ExtremeClassifier& model, std::string_view folder) {
+SOMA_INLINE std::vector<std::string> read_label_names(const std::string& file,
+                                                      std::size_t classes) {
+  constexpr std::string_view operation = "read_label_names";
+  std::vector<std::string> names;
+  std::string line;
+  for (text::TextLines lines(file, operation); lines.next(line);) names.push_back(line);
+  detail::check_label_names(operation, names, classes);
+  return names;
+}
+
+SOMA_INLINE std::vector<std::string> load_label_names(std::string_view folder,
+                                                      std::size_t classes) {
+  const std::string file = std::string(folder).append("/").append(detail::label_names_file);
+  return system::is_regular(file) ? read_label_names(file, classes) : std::vector<std::string>();
+}
+
+SOMA_INLINE void save_extreme_classifier(const ExtremeClassifier& model, std::string_view folder,
+                                         std::span<const std::string> names) {
   constexpr std::string_view operation = "save_extreme_classifier";
+  if (!names.empty()) detail::check_label_names(operation, names, model.options().classes);
   AtomicFolder target(operation, folder);
   detail::check_replaced(operation, folder, target, {});
   AtomicFile config(operation, target / "config.json");
-  config.write(to_json(to_record(model.options())).append("\n"));
+  const ExtremeLinear* const linear = model.linear_model();
+  config.write(
+      to_json(linear != nullptr ? to_record(*linear) : to_record(model.options())).append("\n"));
   config.commit();
-  save_safetensors(target / "model.safetensors", nn::state_dict(model.parameters()));
+  save_safetensors(target / "model.safetensors", linear != nullptr
+                                                     ? linear->state(model.context())
+                                                     : nn::state_dict(model.parameters()));
+  detail::save_label_counts(target / detail::label_counts_file, model);
+  if (!names.empty()) {
+    AtomicFile file(operation, target / detail::label_names_file);
+    for (const std::string& name : names) file.write(name + "\n");
+    file.commit();
+  }
   target.commit();
 }
 
@@ -92,9 +238,15 @@ SOMA_INLINE std::unique_ptr<ExtremeClassifier> load_extreme_classifier(Context& 
                               file->bytes().size());
   const Record record = record_from_json(text.substr(0, text.find_last_not_of("\r\n") + 1),
                                          "config.json of " + soma::quoted(folder));
-  auto model = std::make_unique<ExtremeClassifier>(context, extreme_options_of(record, folder));
-  const SafetensorsFile weights = load_safetensors(context, path + "/model.safetensors");
-  nn::load(model->parameters(), weights.tensors, {.extra_names_are_errors = true});
+  std::unique_ptr<ExtremeClassifier> model;
+  if (record.find("kind") != nullptr) {
+    model = detail::load_extreme_linear(context, path, record);
+  } else {
+    model = std::make_unique<ExtremeClassifier>(context, extreme_options_of(record, folder));
+    const SafetensorsFile weights = load_safetensors(context, path + "/model.safetensors");
+    nn::load(model->parameters(), weights.tensors, {.extra_names_are_errors = true});
+  }
+  detail::load_label_counts(context, path + "/" + std::string(detail::label_counts_file), *model);
   return model;
 }
 

@@ -91,7 +91,7 @@ SOMA_INLINE ClassSet ClassSampler::sample(const data::LabelLists& batch,
   chosen.begin(options_.set);
   for (const std::int32_t label : batch.ids.span<std::int32_t>())
     chosen.add(static_cast<std::size_t>(label));
-  if (chosen.size() > options_.set) refuse_labels("batch", chosen.size());
+  chosen.widen(room_for(chosen.size()));
   if (options_.kind == Sampler::lsh_shared && index_->built()) {
     chosen.add_colliding(context_, *index_, index_->buckets_of(queries), queries.size(0), step);
   }
@@ -112,23 +112,25 @@ SOMA_INLINE ClassSets ClassSampler::sample_each(const data::LabelLists& labels,
                                                 const Tensor& queries, const Tensor& weight,
                                                 std::uint32_t step) {
   check_labels(labels);
-  for (std::size_t i = 0; i < labels.count(); ++i)
-    if (labels.list(i).size() > options_.set) refuse_labels("point", labels.list(i).size());
   refresh(weight, step);
   const std::int64_t start = monotonic_nanoseconds();
-  const std::size_t points = labels.count(), size = options_.set;
+  const std::size_t points = labels.count();
   const std::vector<std::uint16_t> buckets =
       index_->built() ? index_->buckets_of(queries) : std::vector<std::uint16_t>();
   ClassSets sets;
-  const std::vector<std::size_t> lengths(points, size);
+  std::vector<std::size_t> lengths, begins{0};
+  for (std::size_t i = 0; i < points; ++i) {
+    lengths.push_back(room_for(labels.list(i).size()));
+    begins.push_back(begins.back() + lengths.back());
+  }
   sets.classes.sequences = Sequences::from_lengths(context_, lengths);
-  sets.classes.rows = Tensor::empty(context_, Shape{points * size}, DType::int32);
+  sets.classes.rows = Tensor::empty(context_, Shape{begins.back()}, DType::int32);
   sets.labels.offsets = labels.offsets;
   sets.labels.ids = Tensor::empty(context_, labels.ids.shape(), DType::int32);
   auto* ids = sets.classes.rows.mutable_data<std::int32_t>();
   auto* positions = sets.labels.ids.mutable_data<std::int32_t>();
   const std::span<const std::int64_t> offsets = labels.offsets.span<std::int64_t>();
-  const std::size_t tasks = soma::detail::worthwhile_tasks(context_, points, points * size * 32,
+  const std::size_t tasks = soma::detail::worthwhile_tasks(context_, points, begins.back() * 32,
                                                            soma::detail::operations_worth_a_task);
   const std::span<ClassCandidates> chosen = candidates(tasks);
   parallel(context_, static_cast<int>(tasks), [&](int number) {
@@ -136,12 +138,12 @@ SOMA_INLINE ClassSets ClassSampler::sample_each(const data::LabelLists& labels,
     ClassCandidates& own = chosen[task];
     for (std::size_t i = soma::detail::even_border(points, tasks, task);
          i < soma::detail::even_border(points, tasks, task + 1); ++i) {
-      own.begin(size);
+      own.begin(lengths[i]);
       for (const std::int32_t label : labels.list(i)) own.add(static_cast<std::size_t>(label));
       if (index_->built()) own.add_colliding(*index_, buckets, points, i, i + 1, step);
       own.fill(draws(step, i + 1));
       const std::span<const std::int32_t> set = own.ascending();
-      std::copy(set.begin(), set.end(), ids + i * size);
+      std::copy(set.begin(), set.end(), ids + begins[i]);
       put_positions(own, labels.list(i), positions + offsets[i]);
     }
   });
@@ -192,10 +194,9 @@ SOMA_INLINE void ClassSampler::check_labels(const data::LabelLists& labels) cons
            "0 to " + std::to_string(classes_) + " - 1");
 }
 
-SOMA_INLINE void ClassSampler::refuse_labels(std::string_view whose, std::size_t count) const {
-  fail(error_id::train_options, "ClassSampler", std::string("labels of a ").append(whose),
-       std::to_string(count) + " different ones",
-       "at most the set's " + std::to_string(options_.set) + " (a larger set, smaller batches)");
+SOMA_INLINE std::size_t ClassSampler::room_for(std::size_t labels) const {
+  if (labels <= options_.set) return options_.set;
+  return (std::min)(classes_, labels + options_.set / 2);
 }
 
 SOMA_INLINE void ClassSampler::put_positions(const ClassCandidates& chosen,

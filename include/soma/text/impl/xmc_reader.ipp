@@ -22,11 +22,16 @@ namespace SOMA_NAMESPACE::text::detail {
 SOMA_INLINE data::SparsePoints XmcReader::read() {
   Record line;
   points_.labels.offsets.push_back(0);
-  for (bool first = true; lines_.next_line(line); first = false) {
+  for (bool first = true; lines_.next_any_line(line);) {
     line_ = line.line;
-    if (line.problem) refuse(line.problem->given, line.problem->wanted);
-    if (first && take_header(line.fields.front())) continue;
-    add_point(line.fields.front());
+    if (line.problem)
+      refuse(line.problem->given, line.problem->reason == error_id::text_row_too_long
+                                      ? "at most that (max_line_bytes)"
+                                      : line.problem->wanted);
+    if (first && take_header(line.fields.front()))
+      first = false;
+    else if (add_line(line.fields.front()))
+      first = false;
   }
   if (points_.count() == 0)
     fail(error_id::text_file_empty, operation, "file", soma::quoted(file_) + " without points",
@@ -52,6 +57,12 @@ SOMA_INLINE std::string_view XmcReader::next_word(std::string_view& rest) {
 SOMA_INLINE bool XmcReader::whole(std::string_view text, std::uint64_t& number) {
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
   return problem == std::errc() && end == text.data() + text.size() && !text.empty();
+}
+
+SOMA_INLINE std::string_view XmcReader::unsigned_of(std::string_view text) {
+  const bool plus =
+      text.size() > 1 && text[0] == '+' && ((text[1] >= '0' && text[1] <= '9') || text[1] == '.');
+  return plus ? text.substr(1) : text;
 }
 
 SOMA_INLINE bool XmcReader::take_header(std::string_view line) {
@@ -81,6 +92,19 @@ SOMA_INLINE void XmcReader::refuse_header(std::string_view given, std::string_vi
   fail(error_id::text_xmc_header, operation, "first line of " + soma::quoted(file_), given, wanted);
 }
 
+SOMA_INLINE bool XmcReader::add_line(std::string_view line) {
+  const std::size_t comment = line.find('#');
+  const std::string_view point = line.substr(0, comment);
+  const bool blank = std::all_of(point.begin(), point.end(), is_blank);
+  // A line of blanks alone is a point without labels and features; an empty one is none.
+  if (point.empty() || (blank && comment != line.npos)) {
+    if (!options_.blank_points) return false;
+    ++blank_lines_;
+  }
+  add_point(point);
+  return true;
+}
+
 SOMA_INLINE void XmcReader::add_point(std::string_view line) {
   const bool labelled = !line.empty() && !is_blank(line.front());
   std::string_view rest = line;
@@ -91,6 +115,10 @@ SOMA_INLINE void XmcReader::add_point(std::string_view line) {
     word = next_word(rest);
   }
   const std::size_t first = points_.ids.size();
+  if (word.starts_with("qid:")) {
+    ++queries_;
+    word = next_word(rest);
+  }
   for (; !word.empty(); word = next_word(rest)) add_feature(word);
   check_each_once(std::span(points_.ids).subspan(first), "feature");
   std::sort(labels_.begin(), labels_.end());
@@ -113,7 +141,7 @@ SOMA_INLINE void XmcReader::add_labels(std::string_view word) {
   const std::uint64_t limit = has_header_ ? points_.classes : options_.classes;
   for (std::size_t begin = 0; begin <= word.size();) {
     const std::size_t end = (std::min)(word.find(',', begin), word.size());
-    labels_.push_back(id_of(word.substr(begin, end - begin), "label", 0, limit));
+    labels_.push_back(id_of(unsigned_of(word.substr(begin, end - begin)), "label", 0, limit));
     most_label_ = (std::max)(most_label_, labels_.back());
     begin = end + 1;
   }
@@ -125,7 +153,7 @@ SOMA_INLINE void XmcReader::add_feature(std::string_view word) {
   const std::uint64_t limit = has_header_ ? points_.features : options_.features;
   points_.ids.push_back(id_of(word.substr(0, colon), "feature", options_.first_feature, limit));
   most_feature_ = (std::max)(most_feature_, points_.ids.back());
-  const std::string_view text = word.substr(colon + 1);
+  const std::string_view text = unsigned_of(word.substr(colon + 1));
   float value = 0;
   const auto [end, problem] = number_from(text, value);
   if (problem != std::errc() || end != text.data() + text.size() || text.empty() ||
@@ -135,10 +163,13 @@ SOMA_INLINE void XmcReader::add_feature(std::string_view word) {
 }
 
 SOMA_INLINE void XmcReader::finish() {
+  if (queries_ != 0 && options_.notes != nullptr)
+    options_.notes->push_back("query numbers (qid:) of " + std::to_string(queries_) +
+                              " points of " + soma::quoted(file_) + " are skipped");
   if (has_header_) {
-    if (claimed_points_ != points_.count())
+    if (const std::uint64_t points = points_.count() - blank_lines_; claimed_points_ != points)
       refuse_header(std::to_string(claimed_points_) + " points",
-                    std::to_string(points_.count()) + ", the number of points that follow");
+                    std::to_string(points) + ", the number of points that follow");
     return;
   }
   points_.features =
