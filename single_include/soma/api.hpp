@@ -200,6 +200,17 @@
 #define HWY_IS_DEBUG_BUILD 0
 #endif
 
+// 1 where the compiler reads GNU's inline assembly and has the builtins of g++, as clang has them.
+// Elsewhere (MSVC, which nobody has tried) code takes an intrinsic or does without. A program may
+// say 0 itself.
+#if !defined(SOMA_GNU_ASSEMBLY)
+#if defined(__GNUC__) || defined(__clang__)
+#define SOMA_GNU_ASSEMBLY 1
+#else
+#define SOMA_GNU_ASSEMBLY 0
+#endif
+#endif
+
 // 1 when this unit may throw. fail() (base/error.hpp) aborts otherwise.
 #if defined(__cpp_exceptions) || defined(_CPPUNWIND)
 #define SOMA_HAS_EXCEPTIONS 1
@@ -2673,7 +2684,7 @@ class Device {
 // table holds one: parallel() does, on every thread that runs a task. The exception flags that soma
 // raises are dropped with the rest. Costs a few nanoseconds.
 
-#if !defined(__x86_64__) && !defined(__aarch64__)
+#if !SOMA_GNU_ASSEMBLY || (!defined(__x86_64__) && !defined(__aarch64__))
 #include <cfenv>
 #endif
 
@@ -2681,10 +2692,10 @@ namespace SOMA_NAMESPACE {
 
 class FloatEnvironment {
  public:
-#if defined(__x86_64__)
+#if SOMA_GNU_ASSEMBLY && defined(__x86_64__)
   FloatEnvironment() : saved_(__builtin_ia32_stmxcsr()) { __builtin_ia32_ldmxcsr(0x1F80); }
   ~FloatEnvironment() { __builtin_ia32_ldmxcsr(saved_); }
-#elif defined(__aarch64__)
+#elif SOMA_GNU_ASSEMBLY && defined(__aarch64__)
   FloatEnvironment() {
     __asm__ volatile("mrs %0, fpcr" : "=r"(saved_));
     __asm__ volatile("msr fpcr, %0" : : "r"(std::uint64_t{0}) : "memory");
@@ -2701,9 +2712,9 @@ class FloatEnvironment {
   FloatEnvironment& operator=(const FloatEnvironment&) = delete;
 
  private:
-#if defined(__x86_64__)
+#if SOMA_GNU_ASSEMBLY && defined(__x86_64__)
   unsigned saved_;
-#elif defined(__aarch64__)
+#elif SOMA_GNU_ASSEMBLY && defined(__aarch64__)
   std::uint64_t saved_;
 #else
   std::fenv_t saved_;
@@ -9661,7 +9672,7 @@ extern "C" __declspec(dllimport) int __stdcall GetPhysicallyInstalledSystemMemor
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #endif
-#if defined(__x86_64__) || defined(__i386__)
+#if SOMA_GNU_ASSEMBLY && (defined(__x86_64__) || defined(__i386__))
 #include <cpuid.h>
 #elif defined(_MSC_VER)
 #include <intrin.h>
@@ -9709,7 +9720,7 @@ SOMA_INLINE int processors() {
 
 SOMA_INLINE bool cpuid([[maybe_unused]] unsigned leaf, [[maybe_unused]] unsigned subleaf,
                        [[maybe_unused]] std::array<unsigned, 4>& registers) {
-#if defined(__x86_64__) || defined(__i386__)
+#if SOMA_GNU_ASSEMBLY && (defined(__x86_64__) || defined(__i386__))
   return __get_cpuid_count(leaf, subleaf, &registers[0], &registers[1], &registers[2],
                            &registers[3]) != 0;
 #elif defined(_MSC_VER) && (defined(_M_X64) || defined(_M_IX86))
@@ -9742,12 +9753,12 @@ SOMA_INLINE void prefer_large_pages([[maybe_unused]] void* block,
 }
 
 SOMA_INLINE void spin_hint() {
-#if defined(_MSC_VER) && !defined(__clang__) && (defined(_M_X64) || defined(_M_IX86))
-  _mm_pause();
-#elif defined(__x86_64__) || defined(__i386__)
+#if SOMA_GNU_ASSEMBLY && (defined(__x86_64__) || defined(__i386__))
   __builtin_ia32_pause();
-#elif defined(__aarch64__)
+#elif SOMA_GNU_ASSEMBLY && defined(__aarch64__)
   __asm__ volatile("yield");
+#elif defined(_MSC_VER) && (defined(_M_X64) || defined(_M_IX86))
+  _mm_pause();
 #endif
 }
 
@@ -15889,10 +15900,10 @@ SOMA_INLINE double DrawSequence::unit() { return static_cast<double>(word()) * 0
 namespace SOMA_NAMESPACE {
 
 SOMA_INLINE double rounded(double value) {
-#if defined(__GNUC__) && defined(__x86_64__)
+#if SOMA_GNU_ASSEMBLY && defined(__x86_64__)
   __asm__("" : "+x"(value));
   return value;
-#elif defined(__GNUC__) && defined(__aarch64__)
+#elif SOMA_GNU_ASSEMBLY && defined(__aarch64__)
   __asm__("" : "+w"(value));
   return value;
 #else

@@ -203,6 +203,17 @@
 #define HWY_IS_DEBUG_BUILD 0
 #endif
 
+// 1 where the compiler reads GNU's inline assembly and has the builtins of g++, as clang has them.
+// Elsewhere (MSVC, which nobody has tried) code takes an intrinsic or does without. A program may
+// say 0 itself.
+#if !defined(SOMA_GNU_ASSEMBLY)
+#if defined(__GNUC__) || defined(__clang__)
+#define SOMA_GNU_ASSEMBLY 1
+#else
+#define SOMA_GNU_ASSEMBLY 0
+#endif
+#endif
+
 // 1 when this unit may throw. fail() (base/error.hpp) aborts otherwise.
 #if defined(__cpp_exceptions) || defined(_CPPUNWIND)
 #define SOMA_HAS_EXCEPTIONS 1
@@ -2676,7 +2687,7 @@ class Device {
 // table holds one: parallel() does, on every thread that runs a task. The exception flags that soma
 // raises are dropped with the rest. Costs a few nanoseconds.
 
-#if !defined(__x86_64__) && !defined(__aarch64__)
+#if !SOMA_GNU_ASSEMBLY || (!defined(__x86_64__) && !defined(__aarch64__))
 #include <cfenv>
 #endif
 
@@ -2684,10 +2695,10 @@ namespace SOMA_NAMESPACE {
 
 class FloatEnvironment {
  public:
-#if defined(__x86_64__)
+#if SOMA_GNU_ASSEMBLY && defined(__x86_64__)
   FloatEnvironment() : saved_(__builtin_ia32_stmxcsr()) { __builtin_ia32_ldmxcsr(0x1F80); }
   ~FloatEnvironment() { __builtin_ia32_ldmxcsr(saved_); }
-#elif defined(__aarch64__)
+#elif SOMA_GNU_ASSEMBLY && defined(__aarch64__)
   FloatEnvironment() {
     __asm__ volatile("mrs %0, fpcr" : "=r"(saved_));
     __asm__ volatile("msr fpcr, %0" : : "r"(std::uint64_t{0}) : "memory");
@@ -2704,9 +2715,9 @@ class FloatEnvironment {
   FloatEnvironment& operator=(const FloatEnvironment&) = delete;
 
  private:
-#if defined(__x86_64__)
+#if SOMA_GNU_ASSEMBLY && defined(__x86_64__)
   unsigned saved_;
-#elif defined(__aarch64__)
+#elif SOMA_GNU_ASSEMBLY && defined(__aarch64__)
   std::uint64_t saved_;
 #else
   std::fenv_t saved_;
@@ -9664,7 +9675,7 @@ extern "C" __declspec(dllimport) int __stdcall GetPhysicallyInstalledSystemMemor
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #endif
-#if defined(__x86_64__) || defined(__i386__)
+#if SOMA_GNU_ASSEMBLY && (defined(__x86_64__) || defined(__i386__))
 #include <cpuid.h>
 #elif defined(_MSC_VER)
 #include <intrin.h>
@@ -9712,7 +9723,7 @@ SOMA_INLINE int processors() {
 
 SOMA_INLINE bool cpuid([[maybe_unused]] unsigned leaf, [[maybe_unused]] unsigned subleaf,
                        [[maybe_unused]] std::array<unsigned, 4>& registers) {
-#if defined(__x86_64__) || defined(__i386__)
+#if SOMA_GNU_ASSEMBLY && (defined(__x86_64__) || defined(__i386__))
   return __get_cpuid_count(leaf, subleaf, &registers[0], &registers[1], &registers[2],
                            &registers[3]) != 0;
 #elif defined(_MSC_VER) && (defined(_M_X64) || defined(_M_IX86))
@@ -9745,12 +9756,12 @@ SOMA_INLINE void prefer_large_pages([[maybe_unused]] void* block,
 }
 
 SOMA_INLINE void spin_hint() {
-#if defined(_MSC_VER) && !defined(__clang__) && (defined(_M_X64) || defined(_M_IX86))
-  _mm_pause();
-#elif defined(__x86_64__) || defined(__i386__)
+#if SOMA_GNU_ASSEMBLY && (defined(__x86_64__) || defined(__i386__))
   __builtin_ia32_pause();
-#elif defined(__aarch64__)
+#elif SOMA_GNU_ASSEMBLY && defined(__aarch64__)
   __asm__ volatile("yield");
+#elif defined(_MSC_VER) && (defined(_M_X64) || defined(_M_IX86))
+  _mm_pause();
 #endif
 }
 
@@ -15892,10 +15903,10 @@ SOMA_INLINE double DrawSequence::unit() { return static_cast<double>(word()) * 0
 namespace SOMA_NAMESPACE {
 
 SOMA_INLINE double rounded(double value) {
-#if defined(__GNUC__) && defined(__x86_64__)
+#if SOMA_GNU_ASSEMBLY && defined(__x86_64__)
   __asm__("" : "+x"(value));
   return value;
-#elif defined(__GNUC__) && defined(__aarch64__)
+#elif SOMA_GNU_ASSEMBLY && defined(__aarch64__)
   __asm__("" : "+w"(value));
   return value;
 #else
@@ -20337,6 +20348,15 @@ HWY_INLINE void store_bytes(D d, hn::Vec<D> vector, void* to) {
 // (Intel, AMX); 1 or 4 KiB do the same.
 HWY_INLINE void fetch_ahead(const void* used) {
   hwy::Prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(used) + 2048));
+}
+
+// Prefetches a line into the second-level cache, for later.
+HWY_INLINE void fetch_to_second_level(const void* line) {
+#if SOMA_GNU_ASSEMBLY
+  __builtin_prefetch(line, 0, 2);
+#else
+  hwy::Prefetch(static_cast<const char*>(line));
+#endif
 }
 
 }  // namespace HWY_NAMESPACE
@@ -26496,9 +26516,10 @@ namespace HWY_NAMESPACE {
 inline constexpr std::size_t tile_lines = 16, tile_floats = 16, tile_steps = 2 * tile_floats;
 
 // True if the target may be compiled with these instructions: every target with the dot product
-// may, because a CPU with tiles has the dot product too. Callers ask the CPU and the operating
+// may, because a CPU with tiles has the dot product too. The instructions are written as GNU
+// assembly. Callers ask the CPU and the operating
 // system before they run the code.
-#define SOMA_HAS_BF16_TILES SOMA_HAS_BF16_DOT
+#define SOMA_HAS_BF16_TILES (SOMA_HAS_BF16_DOT && SOMA_GNU_ASSEMBLY)
 
 }  // namespace HWY_NAMESPACE
 }  // namespace SOMA_NAMESPACE
@@ -27608,7 +27629,7 @@ struct Fetched {
   // Prefetches one of `parts` parts.
   void fetch(std::size_t parts = 1) {
     for (end += bytes / parts; at < end; at += 64)
-      __builtin_prefetch(reinterpret_cast<const void*>(at), 0, 2);  // to the second-level cache
+      fetch_to_second_level(reinterpret_cast<const void*>(at));
   }
 };
 
@@ -30559,7 +30580,7 @@ class TileKernel {
     HWY_INLINE void operator()(std::size_t turn) const {
       constexpr std::size_t floats = fetched_floats / SplitStep<2, 2>::turns;
       for (std::size_t i = 0; i < floats; i += line_floats)
-        __builtin_prefetch(ahead + turn * floats + i, 0, 2);
+        fetch_to_second_level(ahead + turn * floats + i);
       sums.advance();
     }
   };
