@@ -20,7 +20,7 @@ using soma_test::id_of;
 
 namespace {
 
-// 25 groups of eight labels, 25 apart: a group shares five features, and a label has two of its own.
+// 25 groups of eight labels, 25 apart: a group shares five features, a label has two of its own.
 // Labels with a number that ends in 3 have no points.
 constexpr std::int32_t tree_labels = 200, tree_features = 2 * tree_labels + 5 * (tree_labels / 8);
 
