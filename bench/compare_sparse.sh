@@ -6,7 +6,7 @@
 # Usage: bash bench/compare_sparse.sh PROGRAM WORK_FOLDER NAME=TRAIN,TEST[,EPOCHS] ... [--rounds=3]
 #   PROGRAM      bert_classifier; extreme_classifier stands beside it
 #   WORK_FOLDER  for the virtual environment (fasttext-wheel 0.9.2, vowpalwabbit 9.11.9, napkinxc 0.7.2) and converted files
-#   EPOCHS       of fastText and Vowpal Wabbit, default 5, where ours chooses its own; of extreme_classifier, default 10
+#   EPOCHS       of fastText and Vowpal Wabbit, default 5; ours chooses its own
 # Example: bash bench/compare_sparse.sh build/release/bin/bert_classifier /tmp/sparse imdb=imdb/train.ft.txt.gz,imdb/dev.ft.txt.gz
 # ThirdAI's package (0.9.33) wants a licence key, so it is not among the peers.
 set -euo pipefail

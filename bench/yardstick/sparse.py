@@ -161,15 +161,15 @@ def napkin(work, train, test, seed):
     return tuple(map(float, text.split()[-4:]))
 
 
-def extreme(program, train, test, epochs, seed):
+def extreme(program, train, test, seed):
     seconds, text = cpu_of([str(pathlib.Path(program).with_name("extreme_classifier")), "train", f"--data={train}",
-                            f"--test={test}", f"--epochs={epochs}", f"--seed={seed}", "--batch-size=64", "--threads=1"])
+                            f"--test={test}", f"--seed={seed}", "--threads=1"])
     found = re.search(r"P@1 ([\d.]+), P@3 ([\d.]+), P@5 ([\d.]+)", text)
     return seconds, *map(float, found.groups())
 
 
-def compare_points(program, work, name, train, test, epochs, rounds):
-    runs = {"ours": lambda seed: extreme(program, train, test, epochs, seed),
+def compare_points(program, work, name, train, test, rounds):
+    runs = {"ours": lambda seed: extreme(program, train, test, seed),
             "napkinXC": lambda seed: napkin(work, train, test, seed)}
     for each, measured in results_of(runs, rounds).items():
         least = min(one[0] for one in measured)
@@ -200,7 +200,7 @@ def main():
         name, paths = argument.split("=", 1)
         train, test, *epochs = paths.split(",")
         if train.removesuffix(".gz").endswith(".xmc"):
-            compare_points(program, work, name, train, test, int(epochs[0]) if epochs else 10, rounds)
+            compare_points(program, work, name, train, test, rounds)
             continue
         epochs = int(epochs[0]) if epochs else 5
         converted = [str(work / f"{name}.{part}.txt") for part in ("train", "test")]

@@ -57,7 +57,7 @@ class LabelTree {
   struct Scratch {
     std::vector<double> scores{};
     std::vector<std::pair<double, std::uint32_t>> beam{}, next{};
-    std::vector<float> dense{};
+    std::vector<std::pair<std::uint64_t, std::uint32_t>> rows{};
   };
 
   static constexpr std::uint32_t no_place = 0xFFFFFFFFu;
@@ -124,7 +124,7 @@ class LabelTree {
   void make_places(std::size_t classes);
   void index_rows();
   void check_nodes(std::size_t classes) const;
-  void add_scores(std::size_t node, const Point& point, double* scores) const;
+  void add_scores(std::size_t node, const Point& point, Scratch& scratch) const;
 
   std::size_t features_ = 0;
   std::vector<Node> nodes_{};

@@ -160,21 +160,28 @@ SOMA_INLINE std::uint64_t LabelTree::bytes() const {
          places_.size() * 4 + nodes_.size() * 33 + bias_.size() * 4;
 }
 
-SOMA_INLINE void LabelTree::add_scores(std::size_t node, const Point& point, double* scores) const {
+SOMA_INLINE void LabelTree::add_scores(std::size_t node, const Point& point,
+                                       Scratch& scratch) const {
   const std::uint32_t* const buckets = buckets_.data() + node_buckets_[node];
   const std::uint64_t first = node_rows_[node];
   const int shift = shifts_[node];
+  // First all rows, then their weights: the CPU waits for many lines of memory at a time.
+  scratch.rows.resize(point.ids.size());
+  std::size_t count = 0;
   for (std::size_t k = 0; k < point.ids.size(); ++k) {
     const std::int32_t id = point.ids[k];
     const std::uint32_t bucket = hashed(id) >> shift;
     for (std::uint32_t i = buckets[bucket]; i < buckets[bucket + 1]; ++i) {
-      const std::uint64_t row = first + i;
-      if (row_ids_[row] != id) continue;
-      const double value = point.values.empty() ? 1.0 : static_cast<double>(point.values[k]);
-      for (std::uint64_t w = row_begins_[row]; w < row_begins_[row + 1]; ++w)
-        scores[branch_[w]] += static_cast<double>(weights_[w]) * value;
+      if (row_ids_[first + i] != id) continue;
+      scratch.rows[count++] = {first + i, static_cast<std::uint32_t>(k)};
       break;
     }
+  }
+  double* const scores = scratch.scores.data();
+  for (const auto& [row, k] : std::span(scratch.rows).first(count)) {
+    const double value = point.values.empty() ? 1.0 : static_cast<double>(point.values[k]);
+    for (std::uint64_t w = row_begins_[row]; w < row_begins_[row + 1]; ++w)
+      scores[branch_[w]] += static_cast<double>(weights_[w]) * value;
   }
 }
 
@@ -188,7 +195,7 @@ SOMA_INLINE std::vector<FoundClass> LabelTree::top(const Point& point, std::size
       const Node& node = nodes_[number];
       const float* const bias = bias_.data() + bias_begins_[number];
       scratch.scores.assign(bias, bias + node.branches);
-      add_scores(number, point, scratch.scores.data());
+      add_scores(number, point, scratch);
       for (std::uint32_t branch = 0; branch < node.branches; ++branch) {
         // The square of a float is exact in double.
         const float missing = (std::max)(0.0f, static_cast<float>(1 - scratch.scores[branch]));
