@@ -183,7 +183,7 @@ TEST_CASE("folders that are no fast classifier are refused", "[unit]") {
     write_text(config, changed.replace(at, part.size(), by));
     return id_of([&] { models::FastClassifier::from_folder(context, model); });
   };
-  CHECK(id_with("\"features.version\": 1", "\"features.version\": 2") == "text.features");
+  CHECK(id_with("\"features.version\": 1", "\"features.version\": 3") == "text.features");
   CHECK(id_with("\"features.bits\": 12", "\"features.bits\": 200") == "text.features");
   CHECK(id_with("\"features.bits\": 12", "\"features.bits\": 11") == "no error");  // no rows yet
   CHECK(id_with("soma_fast_classifier", "bert") == "models.config_type");
