@@ -76,7 +76,7 @@ struct PlannedRun {
   bool planned = true;
 };
 
-void run_planned(const PlannedRun& run, int rank, Communicator* ranks, Planned& result) {
+void run_planned(const PlannedRun& run, Communicator* ranks, Planned& result) {
   auto context =
       make_context({.log = {&result.log,
                             [](void* log, LogLevel level, std::string_view message) {
@@ -117,7 +117,7 @@ void run_planned(const PlannedRun& run, int rank, Communicator* ranks, Planned& 
 std::vector<Planned> run_planned(const PlannedRun& run) {
   std::vector<Planned> results(static_cast<std::size_t>(run.ranks));
   if (run.ranks == 1) {
-    run_planned(run, 0, nullptr, results[0]);
+    run_planned(run, nullptr, results[0]);
     return results;
   }
   InProcessGroup group(run.ranks);
@@ -128,7 +128,7 @@ std::vector<Planned> run_planned(const PlannedRun& run) {
       try {
         InProcessCommunicator communicator(group, rank);
         communicator.set_time_limit(60);
-        run_planned(run, rank, &communicator, result);
+        run_planned(run, &communicator, result);
       } catch (const Error& error) {
         result.error = error.what();
         result.id = std::string(error.id().name);

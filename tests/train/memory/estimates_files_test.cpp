@@ -150,7 +150,9 @@ void check(const MemoryCase& run) {
     INFO("measured " << rank.heap << ", estimate " << rank.estimate.heap() << ": "
                      << to_string(rank.estimate));
     CHECK(rank.heap <= rank.estimate.heap());
-    CHECK(static_cast<double>(rank.heap) >= 0.91 * static_cast<double>(rank.estimate.heap()));
+    // The estimate is that of the replica with most rows.
+    if (!run.shard)
+      CHECK(static_cast<double>(rank.heap) >= 0.91 * static_cast<double>(rank.estimate.heap()));
     CHECK(rank.weights <= rank.estimate.weights);
   }
 }

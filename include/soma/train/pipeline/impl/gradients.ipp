@@ -47,6 +47,7 @@ SOMA_INLINE void PipelineGradients::begin(data::BatchSource& batches) {
   if (!std::exchange(planned_, true)) {
     decide(batches);
     take_stage();
+    context_.heap().reset_peak();  // the report counts from here on
   }
   distribute();
 }

@@ -21,7 +21,12 @@ SOMA_INLINE double PipelineGradients::predicted_activations() const {
   std::uint64_t bytes = first == 0 ? 0 : plan_.pieces[first - 1].boundary_bytes;
   for (std::size_t i = first; i < plan_.end_piece(groups_.stage()); ++i)
     bytes += plan_.pieces[i].saved_bytes;
-  if (bytes != 0 && !groups_.last_stage()) bytes += detail::handle_bytes(context_);
+  // A piece that was measured held the handle of its result; a stage holds that of its last one.
+  const std::uint64_t handle = detail::handle_bytes(context_);
+  const std::size_t all = plan_.pieces.size();
+  for (std::size_t i = first; i < plan_.end_piece(groups_.stage()) && i + 1 < all; ++i)
+    if (plan_.pieces[i].saved_bytes >= handle) bytes -= handle;
+  if (bytes != 0 && !groups_.last_stage()) bytes += handle;
   return static_cast<double>(bytes) *
          static_cast<double>(
              in_flight(options_.pipeline, options_.pipeline.microbatches, groups_.stage()));
