@@ -248,10 +248,10 @@ TEST_CASE("the tables of layers and runs", "[unit]") {
             "; learning_rate: " + from_0 + "; weight_decay: " + from_0 +
             "; clip: a number from 0; price_per_hour: " + from_0 +
             "; stop_patience: a number from 0; pipeline.partitions: " + one +
-            "; pipeline.microbatches: " + one + "; pipeline.network: a number from 0");
+            "; pipeline.microbatches: " + one + "; pipeline.network: " + from_0);
   CHECK(ranges(train::AverageOptions{}) == "decay: above 0, below 1; every: " + one);
   CHECK(ranges(train::PipelineOptions{}) ==
-        "partitions: " + one + "; microbatches: " + one + "; network: a number from 0");
+        "partitions: " + one + "; microbatches: " + one + "; network: " + from_0);
 }
 
 TEST_CASE("optimizers refuse numbers outside of their ranges", "[unit]") {

@@ -4,6 +4,7 @@
 #include <soma/models/extreme_linear.hpp>
 
 #include <soma/base/error.hpp>
+#include <soma/metrics/ranking.hpp>
 #include <soma/numeric/draw.hpp>
 #include <soma/ops/ranges.hpp>
 #include <soma/optim/panel_solver.hpp>
@@ -171,31 +172,33 @@ SOMA_INLINE ExtremeLinear ExtremeLinear::fit(Context& context, const data::Spars
     // Fewer answers would choose by chance.
     if (held_out.size() >= 50 && !own.labels.ids.empty()) {
       fit.held_out_points = held_out.size();
-      std::size_t most = 0, tried = 0;
+      double most = 0;
+      std::size_t tried = 0;
       for (const double c : {1.0, 0.25, 4.0}) {
         if (options.progress) options.progress("choosing C", static_cast<double>(tried) / 3);
         ExtremeLinear trial;
         trial.features_ = points.features;
         trial.classes_ = points.classes;
         fit_points(trial, own, c, 3);
-        std::size_t right = 0;
+        // P@1 alone differs by chance more than by C where some hundred points are held out.
+        metrics::Ranking ranking;
         for (const std::uint32_t i : held_out) {
           const std::size_t first = points.offsets[i], count = points.offsets[i + 1] - first;
           const auto best =
               trial.top(context, std::span(points.ids).subspan(first, count),
                         points.values.empty() ? std::span<const float>()
                                               : std::span(points.values).subspan(first, count),
-                        1, scratch);
-          const auto labels = points.labels.list(i);
-          right += !best.empty() && std::binary_search(labels.begin(), labels.end(), best[0].id)
-                       ? 1u
-                       : 0u;
+                        metrics::Ranking::ranks.back(), scratch);
+          std::vector<std::int32_t> classes;
+          for (const auto& one : best) classes.push_back(static_cast<std::int32_t>(one.id));
+          ranking.add(classes, points.labels.list(i));
         }
-        if (tried++ != 0 && right <= most) continue;
-        most = right;
+        const double quality = ranking.ndcg(metrics::Ranking::ranks.size() - 1);
+        if (tried++ != 0 && quality <= most) continue;
+        most = quality;
         fit.c = c;
+        fit.held_out_precision = ranking.precision(0);
       }
-      fit.held_out_precision = static_cast<double>(most) / static_cast<double>(held_out.size());
     }
   }
   fit_points(model, points, fit.c, fit.passes);
