@@ -87,7 +87,7 @@ std::vector<int> classify(soma::Context& context, const Network& network, const 
     const soma::Var logits = network.logits(tape, tape.constant(part.images));
     for (std::size_t i = 0; i < part.count(); ++i) {
       const std::span<const float> row = logits.value().select(0, i).span<float>();
-      answers.push_back(static_cast<int>(std::ranges::max_element(row) - row.begin()));
+      answers.push_back(static_cast<int>(std::max_element(row.begin(), row.end()) - row.begin()));
     }
   }
   return answers;

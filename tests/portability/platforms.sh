@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Builds and runs parts of soma for other systems, and prints a table: target, part, and what became of it.
 # Usage: bash tests/portability/platforms.sh WORK_FOLDER [TARGET...]
-# Targets: windows (g++-mingw-w64-x86-64-posix; wine to run), windows-header (the same compiler reads all headers), musl, macos-x86_64, macos-aarch64, wasm (node to run), windows-clang:
+# Targets: windows (g++-mingw-w64-x86-64-posix; wine to run), windows-library (CMake with cmake/mingw.cmake builds
+# soma::dispatch and its halves; takes the time of the library), windows-header (the same compiler reads all headers), musl, macos-x86_64, macos-aarch64, wasm (node to run), windows-clang:
 # all but the first with the compiler of PyPI's package ziglang, which has the headers of these systems (set ZIG to
 # "python -m ziglang" of an environment that has it); libc++ (clang++ with -stdlib=libc++); i386 (g++ -m32).
 # The part "classifier" (text, models, checkpoints) needs the sources of utf8proc and zlib: set LIBRARIES to a folder with
-# checkouts of both projects, utf8proc/ and zlib/. The part is skipped without.
+# checkouts of both projects, utf8proc/ and zlib/; windows-library also wants highway/. The part is skipped without.
 # "same bits": the output has the hashes of this machine's own build.
 # Exit code: 0 all that could be tried holds, 1 something does not, 77 nothing could be tried.
 set -euo pipefail
@@ -13,7 +14,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 work=${1:?usage: platforms.sh WORK_FOLDER [TARGET...]}
 shift
 targets=("$@")
-if [ ${#targets[@]} = 0 ]; then targets=(windows musl libc++ wasm macos-x86_64 macos-aarch64 windows-clang i386); fi
+if [ ${#targets[@]} = 0 ]; then targets=(windows windows-library musl libc++ wasm macos-x86_64 macos-aarch64 windows-clang i386); fi
 zig=${ZIG:-python3 -m ziglang}
 mkdir -p "$work/foreign"
 work=$(cd "$work" && pwd)
@@ -136,6 +137,32 @@ for target in "${targets[@]}"; do
       for name in digits bits files; do part "$target" "$name" "$emulator" "$compiler" "${flags[@]}"; done
       classifier "$target" "$emulator" x86_64-w64-mingw32-gcc-posix -- "$compiler" "${flags[@]}"
       for first in "" -DSOMA_TEST_WINDOWS_FIRST; do windows_header "$target" "$first"; done
+      ;;
+    windows-library)
+      if ! command -v x86_64-w64-mingw32-g++-posix >/dev/null || [ ! -e "$libraries/highway/CMakeLists.txt" ]; then
+        row "$target" "" "skipped: needs g++-mingw-w64-x86-64-posix, and LIBRARIES with highway/, utf8proc/ and zlib/"
+        continue
+      fi
+      tried=$((tried + 1))
+      if ! { cmake -S "$here/cross" -B "$work/$target" "-DCMAKE_TOOLCHAIN_FILE=$root/cmake/mingw.cmake" -DCMAKE_BUILD_TYPE=Release \
+        "-DLIBRARIES=$libraries" "-DHEADERS=$work/foreign" -DSOMA_TARGETS=AVX2 &&
+        cmake --build "$work/$target" --parallel 2; } >"$work/$target.log" 2>&1; then
+        row "$target" library "does not build: $work/$target.log"
+        failed=1
+        continue
+      fi
+      reference classifier
+      export WINEDEBUG=-all WINEPREFIX=$work/wine
+      emulator=$(command -v wine64 || command -v wine || true)
+      if [ -z "$emulator" ]; then
+        row "$target" library "builds"
+      elif (cd "$work" && "$emulator" "$target/classifier.exe" files_of_library) >"$work/$target.txt" 2>&1 &&
+        diff <(bits_of "$work/classifier.expected") <(bits_of "$work/$target.txt") >"$work/$target.diff"; then
+        row "$target" library "same bits"
+      else
+        row "$target" library "fails: $work/$target.txt"
+        failed=1
+      fi
       ;;
     windows-header)
       if ! command -v x86_64-w64-mingw32-g++-posix >/dev/null; then
