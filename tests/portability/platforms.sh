@@ -187,7 +187,10 @@ for target in "${targets[@]}"; do
           ;;
         macos-x86_64) part "$target" digits "" "${clang[@]}" -target x86_64-macos -mcpu=x86_64_v3 ;;
         macos-aarch64) part "$target" digits "" "${clang[@]}" -target aarch64-macos ;;
-        windows-clang) part "$target" digits "" "${clang[@]}" -target x86_64-windows-gnu -mcpu=x86_64_v3 ;;
+        windows-clang)
+          export WINEDEBUG=-all WINEPREFIX=$work/wine
+          part "$target" digits "$(command -v wine64 || command -v wine || true)" "${clang[@]}" -target x86_64-windows-gnu -mcpu=x86_64_v3
+          ;;
         wasm)
           emulator=""
           if command -v node >/dev/null; then emulator="node --no-warnings $here/wasi.mjs"; fi
