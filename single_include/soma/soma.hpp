@@ -10054,12 +10054,18 @@ SOMA_INLINE void wake(std::atomic<std::uint32_t>& word) {
 // ---- soma/runtime/impl/heap.ipp
 // The functions of heap.hpp.
 
+#if SOMA_LINUX
 // Weak, so that the library, which is compiled without the address sanitizer, marks free memory for
 // a program that is compiled with it. They are null in other programs.
 extern "C" {
 [[gnu::weak]] void __asan_poison_memory_region(const volatile void* begin, std::size_t bytes);
 [[gnu::weak]] void __asan_unpoison_memory_region(const volatile void* begin, std::size_t bytes);
 }
+#else
+// Other linkers leave no function undefined: free memory is not marked there.
+inline constexpr void (*__asan_poison_memory_region)(const volatile void*, std::size_t) = nullptr;
+inline constexpr void (*__asan_unpoison_memory_region)(const volatile void*, std::size_t) = nullptr;
+#endif
 
 namespace SOMA_NAMESPACE {
 
