@@ -26,10 +26,10 @@ soma::RunMode mode_of(const std::string& name) {
 
 }  // namespace
 
-Compute::Compute(const ComputeOptions& options)
+Compute::Compute(const ComputeOptions& options, int usual_threads)
     : context_(soma::make_context(
           {.log = warnings,
-           .threads = options.threads,
+           .threads = options.threads != 0 ? options.threads : usual_threads,
            .math = options.math == "portable" ? soma::Math::portable : soma::Math::fast})) {
   if (options.device != "neuroncore") {
     if (options.predict) throw UsageError("--predict needs --device neuroncore");

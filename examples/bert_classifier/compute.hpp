@@ -12,8 +12,9 @@
 
 class Compute {
  public:
+  // `usual_threads`: where the options leave the number open; 0: as many as the machine has cores.
   // Errors of make_context; UsageError: an option of a device that is not asked for.
-  explicit Compute(const ComputeOptions& options);
+  explicit Compute(const ComputeOptions& options, int usual_threads = 0);
   ~Compute() { context_.set_device(nullptr); }
   Compute(const Compute&) = delete;
   Compute& operator=(const Compute&) = delete;

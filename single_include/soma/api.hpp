@@ -10058,11 +10058,24 @@ extern "C" {
 [[gnu::weak]] void __asan_poison_memory_region(const volatile void* begin, std::size_t bytes);
 [[gnu::weak]] void __asan_unpoison_memory_region(const volatile void* begin, std::size_t bytes);
 }
-#else
-// Other linkers leave no function undefined: free memory is not marked there.
-inline constexpr void (*__asan_poison_memory_region)(const volatile void*, std::size_t) = nullptr;
-inline constexpr void (*__asan_unpoison_memory_region)(const volatile void*, std::size_t) = nullptr;
 #endif
+
+namespace SOMA_NAMESPACE::detail {
+
+// Other linkers leave no function undefined: free memory is not marked there.
+inline void mark_free([[maybe_unused]] const void* begin, [[maybe_unused]] std::size_t bytes) {
+#if SOMA_LINUX
+  if (__asan_poison_memory_region != nullptr) __asan_poison_memory_region(begin, bytes);
+#endif
+}
+
+inline void mark_used([[maybe_unused]] const void* begin, [[maybe_unused]] std::size_t bytes) {
+#if SOMA_LINUX
+  if (__asan_unpoison_memory_region != nullptr) __asan_unpoison_memory_region(begin, bytes);
+#endif
+}
+
+}  // namespace SOMA_NAMESPACE::detail
 
 namespace SOMA_NAMESPACE {
 
@@ -10191,12 +10204,11 @@ SOMA_INLINE std::size_t Heap::block_size(std::size_t bytes) {
 }
 
 SOMA_INLINE void Heap::poison(Block* block) {
-  if (__asan_poison_memory_region != nullptr)
-    __asan_poison_memory_region(block->data(), block->size - sizeof(Block));
+  detail::mark_free(block->data(), block->size - sizeof(Block));
 }
 
 SOMA_INLINE void Heap::unpoison(Block* block, std::size_t bytes) {
-  if (__asan_unpoison_memory_region != nullptr) __asan_unpoison_memory_region(block->data(), bytes);
+  detail::mark_used(block->data(), bytes);
 }
 
 SOMA_INLINE void Heap::insert(Block* block) {
@@ -10274,7 +10286,7 @@ SOMA_INLINE void Heap::release(Slab** link) {
   const std::size_t bytes = slab->bytes;
   *link = slab->next;
   capacity_ -= bytes;
-  if (__asan_unpoison_memory_region != nullptr) __asan_unpoison_memory_region(slab, bytes);
+  detail::mark_used(slab, bytes);
   upstream_.deallocate(slab, bytes, unit);
 }
 

@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # Builds and runs parts of soma for other systems, and prints a table: target, part, and what became of it.
 # Usage: bash tests/portability/platforms.sh WORK_FOLDER [TARGET...]
-# Targets: windows (g++-mingw-w64-x86-64-posix; wine to run), windows-library (CMake with cmake/mingw.cmake builds
-# soma::dispatch and its halves; takes the time of the library), windows-header (the same compiler reads all headers), musl, macos-x86_64, macos-aarch64, wasm (node to run), windows-clang:
-# all but the first with the compiler of PyPI's package ziglang, which has the headers of these systems (set ZIG to
-# "python -m ziglang" of an environment that has it); libc++ (clang++ with -stdlib=libc++); i386 (g++ -m32).
+# Targets, by compiler:
+#   g++-mingw-w64-x86-64-posix, and wine to run   windows; windows-library: CMake with cmake/mingw.cmake builds soma::dispatch
+#     and its halves, which takes the time of the library; windows-header: all headers are read
+#   PyPI's ziglang, a clang with the headers of these systems (set ZIG to "python -m ziglang" of an environment that has it)
+#     musl, macos-x86_64, macos-aarch64, windows-clang (wine to run), wasm (node to run)
+#   clang++ with -stdlib=libc++   libc++
+#   g++ -m32   i386
 # The part "classifier" (text, models, checkpoints) needs the sources of utf8proc and zlib: set LIBRARIES to a folder with
 # checkouts of both projects, utf8proc/ and zlib/; windows-library also wants highway/. The part is skipped without.
 # "same bits": the output has the hashes of this machine's own build.

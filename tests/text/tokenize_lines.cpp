@@ -8,20 +8,11 @@
 
 #include <soma/text.hpp>
 
+#include "texts_with_lengths.hpp"
+
 #include <cstdio>
 #include <cstdlib>
 #include <string>
-
-namespace {
-
-bool read_text(std::string& text) {
-  unsigned char length[4];
-  if (std::fread(length, 1, 4, stdin) != 4) return false;
-  text.resize(length[0] | length[1] << 8 | length[2] << 16 | std::size_t{length[3]} << 24);
-  return std::fread(text.data(), 1, text.size(), stdin) == text.size();
-}
-
-}  // namespace
 
 int main(int count, char** arguments) {
   using namespace soma::text;
@@ -40,8 +31,8 @@ int main(int count, char** arguments) {
     encode.max_length = std::strtoul(letters.c_str() + digits, nullptr, 10);
   const Tokenizer tokenizer(Vocabulary::read(std::string(arguments[1]) + "/vocab.txt"), options);
   std::string text, second, line;
-  while (read_text(text)) {
-    if (has('p') && !read_text(second)) return 1;
+  while (soma_test::read_text(text)) {
+    if (has('p') && !soma_test::read_text(second)) return 1;
     const Encoding found =
         has('p') ? tokenizer.encode(text, second, encode) : tokenizer.encode(text, encode);
     line.clear();
@@ -49,13 +40,7 @@ int main(int count, char** arguments) {
       line += std::to_string(found.ids[i]) + ":" + std::to_string(found.offsets[i].begin) + ":" +
               std::to_string(found.offsets[i].end) + ":" + std::to_string(found.types[i]) + " ";
     }
-    // Without spaces and line breaks, which would look like the format's own.
-    line += "| ";
-    for (const char letter : tokenizer.decode(found.ids)) {
-      char hex[3];
-      std::snprintf(hex, sizeof hex, "%02x", static_cast<unsigned char>(letter));
-      line += hex;
-    }
+    line += "| " + soma_test::hex_of(tokenizer.decode(found.ids));
     line += '\n';
     std::fwrite(line.data(), 1, line.size(), stdout);
   }

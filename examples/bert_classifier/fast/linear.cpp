@@ -66,9 +66,7 @@ bool fits_linear(const TrainOptions& options, int ranks) {
 
 int train_linear(const TrainOptions& options, Launch& launch) {
   try_outputs(options, true);
-  ComputeOptions computing = options.compute;
-  if (computing.threads == 0) computing.threads = launch.threads();
-  Compute compute(computing);
+  Compute compute(options.compute, launch.threads());
   soma::Context& context = compute.context();
   soma::add_sparse(context);
   const TrainingRows rows = training_rows(options, launch.size());

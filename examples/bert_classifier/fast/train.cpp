@@ -88,9 +88,7 @@ int train_fast(const TrainOptions& given, const TrainOptions& options, Launch& l
   const bool first = launch.rank() == 0;
   soma::train::TrainerOptions settings = common_trainer_options(options, launch);
   try_outputs(options, first);
-  ComputeOptions computing = options.compute;
-  if (computing.threads == 0) computing.threads = launch.threads();
-  Compute compute(computing);
+  Compute compute(options.compute, launch.threads());
   soma::Context& context = compute.context();
   soma::add_sparse(context);
 

@@ -104,9 +104,7 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
     std::cout << "There is no --output: the trained model will not be kept"
               << (options.checkpoint.empty() ? "" : ", but for its checkpoints") << ".\n"
               << std::flush;
-  ComputeOptions computing = options.compute;
-  if (computing.threads == 0) computing.threads = launch.threads();
-  Compute compute(computing);
+  Compute compute(options.compute, launch.threads());
   soma::Context& context = compute.context();
   const TrainingRows rows = training_rows(options, launch.size());
   check_held_out(options, rows);

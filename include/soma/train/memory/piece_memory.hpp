@@ -1,6 +1,6 @@
 #pragma once
 // PieceMemory: what one piece of a model does with the heap, measured on one micro-batch
-// (train/pipeline/planner.hpp). Bytes are those of the heap, with the headers of blocks.
+// (train/pipeline/profiler.hpp). Bytes are those of the heap, with the headers of blocks.
 
 #include <soma/tensor/shape.hpp>
 

@@ -77,6 +77,9 @@ SOMA_INLINE ByteTokenizer::ByteTokenizer(ByteTokenizerParts parts, std::string_v
       detail::refuse_byte_tokenizer(name, "with a merge of ids that are no pieces");
   find_whole_pieces();
   add_tokens(name);
+  // The tables have them now.
+  parts_.pieces = {};
+  parts_.merges = {};
 }
 
 SOMA_INLINE void ByteTokenizer::number_bytes(std::string_view name) {
