@@ -4,9 +4,9 @@
 // refused because the usual libraries would compute something else with it. Keys that are not
 // listed here are a person's own notes, and are ignored.
 //
-// Sources: the classes PretrainedConfig, BertConfig, DistilBertConfig, PreTrainedTokenizerBase and
-// BertTokenizer of Hugging Face transformers 3 to 5, and the serialization of tokenizers 0.8 to
-// 0.22.
+// Sources: the classes PretrainedConfig, BertConfig, DistilBertConfig, GPT2Config, LlamaConfig,
+// MistralConfig, Qwen2Config, PreTrainedTokenizerBase and BertTokenizer of Hugging Face
+// transformers 3 to 5, and the serialization of tokenizers 0.8 to 0.22.
 
 #include <soma/base/config.hpp>
 
@@ -21,6 +21,9 @@ namespace SOMA_NAMESPACE {
 enum class ModelFile : std::uint8_t {
   bert_config,        // config.json of model_type bert
   distilbert_config,  // config.json of model_type distilbert
+  gpt2_config,        // config.json of model_type gpt2
+  llama_config,       // of llama and mistral
+  qwen2_config,       // of qwen2
   tokenizer_config,
   tokenizer,              // tokenizer.json
   tokenizer_model,        // its "model"
@@ -47,8 +50,8 @@ namespace detail {
 inline constexpr auto honoured = KeyUse::honoured, harmless = KeyUse::harmless,
                       refused = KeyUse::refused;
 
-// Keys of every config.json.
-inline constexpr auto common_config_keys = std::to_array<ModelKey>({
+// Keys of the config.json of every encoder.
+inline constexpr auto encoder_config_keys = std::to_array<ModelKey>({
     {"model_type", honoured},
     {"architectures", honoured},
     {"vocab_size", honoured},
@@ -70,6 +73,13 @@ inline constexpr auto common_config_keys = std::to_array<ModelKey>({
     {"auto_map", refused},  // the model is code of its own
     {"adapters", refused},
     {"function_to_apply", refused, "\"softmax\""},
+    {"tie_word_embeddings", harmless},
+    {"bos_token_id", harmless},
+    {"eos_token_id", harmless},
+});
+
+// Keys of every config.json.
+inline constexpr auto any_config_keys = std::to_array<ModelKey>({
     // Keys that describe how the model was made, or how other programs run it.
     {"_name_or_path", harmless},
     {"_commit_hash", harmless},
@@ -93,7 +103,6 @@ inline constexpr auto common_config_keys = std::to_array<ModelKey>({
     {"task_specific_params", harmless},
     {"tf_legacy_loss", harmless},
     {"tie_encoder_decoder", harmless},
-    {"tie_word_embeddings", harmless},
     {"torch_dtype", harmless},
     {"torchscript", harmless},
     {"transformers_version", harmless},
@@ -103,13 +112,11 @@ inline constexpr auto common_config_keys = std::to_array<ModelKey>({
     // Keys of models that write text.
     {"bad_words_ids", harmless},
     {"begin_suppress_tokens", harmless},
-    {"bos_token_id", harmless},
     {"decoder_start_token_id", harmless},
     {"diversity_penalty", harmless},
     {"do_sample", harmless},
     {"early_stopping", harmless},
     {"encoder_no_repeat_ngram_size", harmless},
-    {"eos_token_id", harmless},
     {"exponential_decay_length_penalty", harmless},
     {"forced_bos_token_id", harmless},
     {"forced_eos_token_id", harmless},
@@ -131,6 +138,101 @@ inline constexpr auto common_config_keys = std::to_array<ModelKey>({
     {"top_k", harmless},
     {"top_p", harmless},
     {"typical_p", harmless},
+});
+
+// Keys of the config.json of every decoder.
+inline constexpr auto decoder_config_keys = std::to_array<ModelKey>({
+    {"model_type", honoured},
+    {"vocab_size", honoured},
+    {"initializer_range", honoured},
+    {"tie_word_embeddings", honoured},
+    {"eos_token_id", honoured},
+    {"add_cross_attention", refused},
+    {"is_encoder_decoder", refused},
+    {"pruned_heads", refused},
+    {"quantization_config", refused},
+    {"auto_map", refused},  // the model is code of its own
+    {"adapters", refused},
+    {"num_experts", refused},
+    {"num_experts_per_tok", refused},
+    {"num_local_experts", refused},
+    {"is_decoder", harmless},
+    {"bos_token_id", harmless},
+    {"pad_token_id", harmless},
+    {"tokenizer_class", harmless},
+    {"architectures", harmless},
+    // Keys of classifiers.
+    {"id2label", harmless},
+    {"num_labels", harmless},
+    {"problem_type", harmless},
+});
+
+inline constexpr auto gpt2_config_keys = std::to_array<ModelKey>({
+    {"n_embd", honoured},
+    {"n_layer", honoured},
+    {"n_head", honoured},
+    {"n_inner", honoured},
+    {"n_positions", honoured},
+    {"activation_function", honoured},
+    {"resid_pdrop", honoured},
+    {"embd_pdrop", honoured},
+    {"attn_pdrop", honoured},
+    {"layer_norm_epsilon", honoured},
+    {"scale_attn_weights", honoured},
+    {"scale_attn_by_inverse_layer_idx", refused},
+    {"n_ctx", harmless},                    // n_positions, once more
+    {"reorder_and_upcast_attn", harmless},  // the order of products in half precision
+    {"summary_activation", harmless},       // of classifiers
+    {"summary_first_dropout", harmless},
+    {"summary_proj_to_labels", harmless},
+    {"summary_type", harmless},
+    {"summary_use_proj", harmless},
+});
+
+inline constexpr auto llama_config_keys = std::to_array<ModelKey>({
+    {"hidden_size", honoured},
+    {"intermediate_size", honoured},
+    {"num_hidden_layers", honoured},
+    {"num_attention_heads", honoured},
+    {"num_key_value_heads", honoured},
+    {"head_dim", honoured},
+    {"hidden_act", honoured},
+    {"max_position_embeddings", honoured},
+    {"rms_norm_eps", honoured},
+    {"rope_theta", honoured},
+    {"rope_scaling", honoured},
+    {"rope_parameters", honoured},
+    {"attention_bias", honoured},
+    {"mlp_bias", honoured},
+    {"attention_dropout", honoured},
+    {"sliding_window", honoured},
+    {"layer_types", honoured},
+    {"pretraining_tp", refused, "1"},
+    {"partial_rotary_factor", refused, "1.0"},
+    {"rope_interleaved", refused},
+});
+
+inline constexpr auto qwen2_config_keys = std::to_array<ModelKey>({
+    {"hidden_size", honoured},
+    {"intermediate_size", honoured},
+    {"num_hidden_layers", honoured},
+    {"num_attention_heads", honoured},
+    {"num_key_value_heads", honoured},
+    {"head_dim", honoured},
+    {"hidden_act", honoured},
+    {"max_position_embeddings", honoured},
+    {"rms_norm_eps", honoured},
+    {"rope_theta", honoured},
+    {"rope_scaling", honoured},
+    {"rope_parameters", honoured},
+    {"attention_dropout", honoured},
+    {"layer_types", honoured},
+    {"use_sliding_window", refused},
+    {"sliding_window", harmless},  // without use_sliding_window no layer has one
+    {"max_window_layers", harmless},
+    {"partial_rotary_factor", refused, "1.0"},
+    {"rope_interleaved", refused},
+    {"use_mrope", refused},
 });
 
 inline constexpr auto bert_config_keys = std::to_array<ModelKey>({
@@ -357,11 +459,25 @@ constexpr void for_each_model_key(ModelFile file, const Visit& visit) {
   };
   switch (file) {
     case ModelFile::bert_config:
-      all(detail::common_config_keys);
+      all(detail::encoder_config_keys);
+      all(detail::any_config_keys);
       return all(detail::bert_config_keys);
     case ModelFile::distilbert_config:
-      all(detail::common_config_keys);
+      all(detail::encoder_config_keys);
+      all(detail::any_config_keys);
       return all(detail::distilbert_config_keys);
+    case ModelFile::gpt2_config:
+      all(detail::decoder_config_keys);
+      all(detail::any_config_keys);
+      return all(detail::gpt2_config_keys);
+    case ModelFile::llama_config:
+      all(detail::decoder_config_keys);
+      all(detail::any_config_keys);
+      return all(detail::llama_config_keys);
+    case ModelFile::qwen2_config:
+      all(detail::decoder_config_keys);
+      all(detail::any_config_keys);
+      return all(detail::qwen2_config_keys);
     case ModelFile::tokenizer_config:
       return all(detail::tokenizer_config_keys);
     case ModelFile::tokenizer:

@@ -13,6 +13,7 @@
 #include <soma/data/impl/batch.ipp>
 #include <soma/data/impl/batch_options.ipp>
 #include <soma/data/impl/bucketed_source.ipp>
+#include <soma/data/impl/document_source.ipp>
 #include <soma/data/impl/idx.ipp>
 #include <soma/data/impl/image_maps.ipp>
 #include <soma/data/impl/indexed_source.ipp>
@@ -41,6 +42,7 @@
 #include <soma/metrics/impl/classification.ipp>
 #include <soma/metrics/impl/metrics.ipp>
 #include <soma/metrics/impl/multi_label.ipp>
+#include <soma/metrics/impl/next_token.ipp>
 #include <soma/metrics/impl/ranking.ipp>
 #include <soma/metrics/impl/regression.ipp>
 #include <soma/numeric/impl/code_span.ipp>

@@ -17,6 +17,7 @@
 #include <soma/autograd/impl/tape_backward.ipp>
 #include <soma/autograd/impl/tape_guards.ipp>
 #include <soma/autograd/impl/var.ipp>
+#include <soma/models/decoder/impl/decoder.ipp>
 #include <soma/models/impl/bert.ipp>
 #include <soma/models/impl/bert_config_file.ipp>
 #include <soma/models/impl/conv_net.ipp>
@@ -34,6 +35,7 @@
 #include <soma/nn/impl/class_search.ipp>
 #include <soma/nn/impl/class_weights.ipp>
 #include <soma/nn/impl/convolutions.ipp>
+#include <soma/nn/impl/decoder_layer.ipp>
 #include <soma/nn/impl/elementwise.ipp>
 #include <soma/nn/impl/freeze.ipp>
 #include <soma/nn/impl/images.ipp>

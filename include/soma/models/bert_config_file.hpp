@@ -32,35 +32,6 @@ struct BertConfigFile {
 
 namespace detail {
 
-struct ActivationName {
-  std::string_view name;
-  Activation activation;
-};
-// All names of the usual library's list except prelu and xielu, which have parameters. Of several
-// names for an activation, the first is written.
-inline constexpr auto activation_names = std::to_array<ActivationName>({
-    {"gelu", Activation::gelu},
-    {"gelu_new", Activation::gelu_tanh},
-    {"relu", Activation::relu},
-    {"tanh", Activation::tanh},
-    {"linear", Activation::none},
-    {"silu", Activation::silu},
-    {"sigmoid", Activation::sigmoid},
-    {"quick_gelu", Activation::gelu_sigmoid},
-    {"gelu_10", Activation::gelu_clipped},
-    {"mish", Activation::mish},
-    {"leaky_relu", Activation::leaky_relu},
-    {"relu6", Activation::relu6},
-    {"relu2", Activation::relu_squared},
-    {"laplace", Activation::laplace},
-    {"gelu_python", Activation::gelu},
-    {"gelu_pytorch_tanh", Activation::gelu_tanh},
-    {"gelu_python_tanh", Activation::gelu_tanh},
-    {"gelu_fast", Activation::gelu_tanh},
-    {"gelu_accurate", Activation::gelu_tanh},
-    {"swish", Activation::silu},
-});
-
 // `problem_type` of each kind, in the order of data::LabelKind.
 inline constexpr std::array<std::string_view, 3> problem_types = {
     "single_label_classification", "multi_label_classification", "regression"};

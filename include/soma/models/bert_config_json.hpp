@@ -3,11 +3,11 @@
 // libraries. The table in base/model_keys.hpp defines the treatment of each key.
 
 #include <soma/base/fixed.hpp>
-#include <soma/base/json_limits.hpp>
 #include <soma/base/model_keys.hpp>
 #include <soma/io/json_text.hpp>
 #include <soma/io/record_json.hpp>
 #include <soma/models/bert_config_file.hpp>
+#include <soma/models/config_reader.hpp>
 
 #include <algorithm>
 #include <array>
@@ -30,19 +30,15 @@ namespace detail {
 
 using soma::detail::json_text;
 
-// The checked values of a config.json by key, with a default for each key.
-class BertConfigReader {
+class BertConfigReader : private ConfigReader {
  public:
-  using Json = nlohmann::json;
-
   // `name`: of the file, for messages.
-  BertConfigReader(std::string_view text, std::string_view name);
+  BertConfigReader(std::string_view text, std::string_view name)
+      : ConfigReader("bert_config_from_json", text, name) {}
 
   BertConfigFile read() const;
 
  private:
-  static constexpr std::string_view operation = "bert_config_from_json";
-
   void read_bert(BertConfig& config) const;
   void read_distilbert(BertConfig& config) const;
   void read_sizes(BertConfig& config, const char* width, const char* layers, const char* heads,
@@ -51,35 +47,13 @@ class BertConfigReader {
   // A model of the same name with another computation would load and give wrong results.
   BertKind check_kind() const;
   data::LabelKind label_kind(std::size_t label_count) const;
-  // The value as JSON, or its beginning.
-  static std::string shown(const Json& value);
-
   bool other_task() const;
   Pooling pooling() const;
   InputForm input() const;
 
-  std::size_t size(const char* key, std::size_t otherwise, std::uint64_t most) const;
-  std::uint64_t whole(const char* key, std::uint64_t least, std::uint64_t most) const;
-  float number(const char* key, float otherwise) const;
-  float probability(const char* key, float otherwise) const;
-  float positive(const char* key, float otherwise) const;
-  Activation activation(const char* key, Activation otherwise) const;
-
   // The labels: id2label, {"0": "negative", ...}; without it num_labels, or two labels, with the
   // usual names.
   std::vector<std::string> labels() const;
-
-  // nullptr: missing or null, which mean the same.
-  const Json* find(const char* key) const;
-  const Json* text(const char* key) const;
-  [[noreturn]] void bad_type(std::string_view key, const Json& value,
-                             std::string_view wanted) const;
-  [[noreturn]] void bad_value(std::string_view key, std::string_view given,
-                              std::string_view wanted) const;
-  std::string argument(std::string_view key) const;
-
-  std::string_view name_;
-  Json root_;
 };
 
 }  // namespace detail

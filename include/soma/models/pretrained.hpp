@@ -5,7 +5,6 @@
 #include <soma/autograd/parameter.hpp>
 #include <soma/io/atomic_folder.hpp>
 #include <soma/io/safetensors.hpp>
-#include <soma/kernels/convert/convert.hpp>
 #include <soma/models/bert_config_json.hpp>
 #include <soma/models/model_files.hpp>
 #include <soma/nn/initial.hpp>
@@ -16,12 +15,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -53,10 +50,6 @@ inline constexpr std::array<std::string_view, 7> saved_names = {"config.json",
                                                                 "labels.txt",
                                                                 "label_counts.safetensors"};
 
-// soma computes in fp32 and does not read numbers of 64 bits. Error safetensors.dtype.
-void check_no_doubles(std::string_view operation, const std::string& source,
-                      const SkippedTensor& tensor);
-
 // The name in a BertClassifier of a tensor in a file: files of the bare model lack "bert." or
 // "distilbert.", and old files have names of the first implementation.
 std::string bert_name(std::string name, BertKind kind);
@@ -82,8 +75,6 @@ inline bool is_model_prefix(std::string_view prefix) {
 std::string names_instead(const std::string& name, const StateDict& given,
                           const std::vector<std::string>& others);
 
-void convert_tensor(Context& context, const Tensor& from, const Tensor& to);
-
 // The least number of elements in a file of such a model. Sizes are limited by config.json's
 // checks, so 64 bits hold the number.
 std::uint64_t least_parameters(const BertConfig& config);
@@ -92,9 +83,6 @@ std::uint64_t least_parameters(const BertConfig& config);
 // less than a byte. Error models.config_value.
 void check_claimed_sizes(std::string_view operation, std::string_view folder,
                          const BertConfig& config, const std::vector<SafetensorsFile>& files);
-
-// Similar parameter names of the model, for a message.
-std::string near_parameters(Context& context, const Parameters& parameters, std::string_view name);
 
 LoadedBert load_bert_files(Context& context, const BertClassifier& classifier,
                            const std::string& source, const std::vector<SafetensorsFile>& files,
@@ -130,10 +118,6 @@ struct SaveBertOptions {
 };
 
 namespace detail {
-
-// Checks that these are the parameters, by their names. Error state.missing_name.
-void check_weights(std::string_view operation, const Parameters& parameters,
-                   std::span<const StateDict::Entry> weights);
 
 // Every file that commit() would remove must be of an earlier model; only a folder that cannot be
 // replaced as a whole keeps other files. Error file.write.

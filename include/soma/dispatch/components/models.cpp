@@ -1,12 +1,16 @@
 // The compiled half of soma::models.
 
+#include <soma/models/decoder/impl/config_json.ipp>
+#include <soma/models/decoder/impl/files.ipp>
 #include <soma/models/impl/answering.ipp>
 #include <soma/models/impl/bert_config_json.ipp>
+#include <soma/models/impl/config_reader.ipp>
 #include <soma/models/impl/extreme_files.ipp>
 #include <soma/models/impl/fast_classifier.ipp>
 #include <soma/models/impl/fast_linear.ipp>
 #include <soma/models/impl/fast_options.ipp>
 #include <soma/models/impl/input_form.ipp>
+#include <soma/models/impl/language_model.ipp>
 #include <soma/models/impl/model_files.ipp>
 #include <soma/models/impl/predictor.ipp>
 #include <soma/models/impl/pretrained.ipp>

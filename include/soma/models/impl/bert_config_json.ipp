@@ -4,7 +4,6 @@
 #include <soma/models/bert_config_json.hpp>
 
 #include <soma/base/fixed.hpp>
-#include <soma/base/json_limits.hpp>
 #include <soma/base/model_keys.hpp>
 #include <soma/io/json_text.hpp>
 #include <soma/io/record_json.hpp>
@@ -26,14 +25,6 @@
 #include <vector>
 
 namespace SOMA_NAMESPACE::models::detail {
-
-SOMA_INLINE BertConfigReader::BertConfigReader(std::string_view text, std::string_view name)
-    : name_(name) {
-  if (soma::may_be_tree(text)) root_ = Json::parse(text.begin(), text.end(), nullptr, false);
-  if (!root_.is_object())
-    fail(error_id::config_json, operation, "text of " + soma::quoted(name_),
-         root_.is_discarded() || root_.is_null() ? "no JSON" : root_.type_name(), "a JSON object");
-}
 
 SOMA_INLINE BertConfigFile BertConfigReader::read() const {
   const BertKind kind = check_kind();
@@ -101,12 +92,7 @@ SOMA_INLINE BertKind BertConfigReader::check_kind() const {
                 "\"bert\" or \"distilbert\"");
     kind = BertKind::distilbert;
   }
-  soma::detail::check_model_keys(
-      kind == BertKind::bert ? ModelFile::bert_config : ModelFile::distilbert_config, root_,
-      [&](const ModelKey& key, const Json& value) {
-        bad_value(key.key, shown(value),
-                  key.neutral.empty() ? "none, or false" : std::string(key.neutral));
-      });
+  check_keys(kind == BertKind::bert ? ModelFile::bert_config : ModelFile::distilbert_config);
   return kind;
 }
 
@@ -120,13 +106,6 @@ SOMA_INLINE data::LabelKind BertConfigReader::label_kind(std::size_t label_count
               "\"single_label_classification\", \"multi_label_classification\" or "
               "\"regression\"");
   return static_cast<data::LabelKind>(found - problem_types.begin());
-}
-
-SOMA_INLINE std::string BertConfigReader::shown(const Json& value) {
-  constexpr std::size_t most = 60;
-  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
-  if (text.size() > most) text.replace(most, text.npos, "...");
-  return text;
 }
 
 SOMA_INLINE bool BertConfigReader::other_task() const {
@@ -160,54 +139,6 @@ SOMA_INLINE InputForm BertConfigReader::input() const {
                                         argument(input_form_key)));
 }
 
-SOMA_INLINE std::size_t BertConfigReader::size(const char* key, std::size_t otherwise,
-                                               std::uint64_t most) const {
-  return find(key) == nullptr ? otherwise : static_cast<std::size_t>(whole(key, 1, most));
-}
-
-SOMA_INLINE std::uint64_t BertConfigReader::whole(const char* key, std::uint64_t least,
-                                                  std::uint64_t most) const {
-  const Json& value = *find(key);
-  if (!value.is_number_integer()) bad_type(key, value, "an integer");
-  // A negative number is shown as text, because it may be of any size.
-  if (!value.is_number_unsigned() || value.get<std::uint64_t>() < least ||
-      value.get<std::uint64_t>() > most)
-    bad_value(key, value.dump(), std::to_string(least) + " to " + std::to_string(most));
-  return value.get<std::uint64_t>();
-}
-
-SOMA_INLINE float BertConfigReader::number(const char* key, float otherwise) const {
-  const Json* value = find(key);
-  if (value == nullptr) return otherwise;
-  if (!value->is_number()) bad_type(key, *value, "a number");
-  return static_cast<float>(value->get<double>());
-}
-
-SOMA_INLINE float BertConfigReader::probability(const char* key, float otherwise) const {
-  const float value = number(key, otherwise);
-  if (!(value >= 0 && value < 1)) bad_value(key, find(key)->dump(), "0 to below 1");
-  return value;
-}
-
-SOMA_INLINE float BertConfigReader::positive(const char* key, float otherwise) const {
-  const float value = number(key, otherwise);
-  if (!(value > 0 && std::isfinite(value)))
-    bad_value(key, find(key)->dump(), "a positive number that a float holds");
-  return value;
-}
-
-SOMA_INLINE Activation BertConfigReader::activation(const char* key, Activation otherwise) const {
-  const Json* value = text(key);
-  if (value == nullptr) return otherwise;
-  const auto& name = value->get_ref<const std::string&>();
-  std::string wanted = "one of";
-  for (const ActivationName& known : activation_names) {
-    if (known.name == name) return known.activation;
-    wanted.append(" ").append(known.name);
-  }
-  bad_value(key, soma::quoted(name), wanted);
-}
-
 SOMA_INLINE std::vector<std::string> BertConfigReader::labels() const {
   std::vector<std::string> result;
   const Json* count = find("num_labels");
@@ -233,31 +164,6 @@ SOMA_INLINE std::vector<std::string> BertConfigReader::labels() const {
   }
   for (std::size_t i = 0; i < wanted; ++i) result.push_back(default_label(i));
   return result;
-}
-
-SOMA_INLINE auto BertConfigReader::find(const char* key) const -> const Json* {
-  const auto value = root_.find(key);
-  return value == root_.end() || value->is_null() ? nullptr : &*value;
-}
-
-SOMA_INLINE auto BertConfigReader::text(const char* key) const -> const Json* {
-  const Json* value = find(key);
-  if (value != nullptr && !value->is_string()) bad_type(key, *value, "a text");
-  return value;
-}
-
-SOMA_INLINE void BertConfigReader::bad_type(std::string_view key, const Json& value,
-                                            std::string_view wanted) const {
-  fail(error_id::config_type, operation, argument(key), value.type_name(), wanted);
-}
-
-SOMA_INLINE void BertConfigReader::bad_value(std::string_view key, std::string_view given,
-                                             std::string_view wanted) const {
-  fail(error_id::config_value, operation, argument(key), given, wanted);
-}
-
-SOMA_INLINE std::string BertConfigReader::argument(std::string_view key) const {
-  return std::string(key).append(" of ").append(soma::quoted(name_));
 }
 
 }  // namespace SOMA_NAMESPACE::models::detail

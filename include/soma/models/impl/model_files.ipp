@@ -7,15 +7,19 @@
 #include <soma/base/json_limits.hpp>
 #include <soma/io/mapped_file.hpp>
 #include <soma/io/safetensors.hpp>
+#include <soma/kernels/convert/convert.hpp>
 #include <soma/system/files.hpp>
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstddef>
+#include <filesystem>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace SOMA_NAMESPACE::models::detail {
@@ -65,7 +69,8 @@ SOMA_INLINE bool has_tensor(const SafetensorsFile& file, std::string_view name) 
          std::any_of(file.skipped.begin(), file.skipped.end(), is_it);
 }
 
-SOMA_INLINE void check_weights_file(std::string_view operation, const std::string& folder) {
+SOMA_INLINE void check_weights_file(std::string_view operation, const std::string& folder,
+                                    std::string_view auto_class) {
   constexpr std::string_view others[] = {"pytorch_model.bin",
                                          "pytorch_model.bin.index.json",
                                          "model.bin",
@@ -81,14 +86,16 @@ SOMA_INLINE void check_weights_file(std::string_view operation, const std::strin
       fail(error_id::weights_file, operation, "folder",
            soma::quoted(folder) + ", which holds " + soma::quoted(other) +
                " and no model.safetensors",
-           "model.safetensors; this writes it: python3 -c 'import sys; from transformers import "
-           "AutoModelForSequenceClassification as M; M.from_pretrained(sys.argv[1])"
-           ".save_pretrained(sys.argv[1], safe_serialization=True)' " +
+           "model.safetensors; this writes it: python3 -c 'import sys; from transformers import " +
+               std::string(auto_class) +
+               " as M; M.from_pretrained(sys.argv[1])"
+               ".save_pretrained(sys.argv[1], safe_serialization=True)' " +
                soma::quoted(folder));
 }
 
 SOMA_INLINE std::vector<SafetensorsFile> model_files(Context& context, std::string_view operation,
-                                                     const std::string& path) {
+                                                     const std::string& path,
+                                                     std::string_view auto_class) {
   constexpr std::string_view single = "/model.safetensors", index = "/model.safetensors.index.json";
   std::vector<SafetensorsFile> files;
   if (!is_folder(path)) {
@@ -102,10 +109,61 @@ SOMA_INLINE std::vector<SafetensorsFile> model_files(Context& context, std::stri
           index_failed(operation, list, soma::quoted(tensor) + ", which " + name + " lacks");
     }
   } else {
-    if (!is_file(path + std::string(single))) check_weights_file(operation, path);
+    if (!is_file(path + std::string(single))) check_weights_file(operation, path, auto_class);
     files.push_back(load_safetensors(context, path + std::string(single)));
   }
   return files;
+}
+
+SOMA_INLINE void check_no_doubles(std::string_view operation, const std::string& source,
+                                  const SkippedTensor& tensor) {
+  if (tensor.reason != "F64") return;
+  fail(error_id::safetensors_dtype, operation,
+       soma::quoted(tensor.name) + " in " + soma::quoted(source), "F64",
+       "F32, F16, BF16 or an 8-bit format; this converts a file: python3 -c 'import sys; from "
+       "safetensors.torch import load_file, save_file; save_file({n: t.float() for n, t in "
+       "load_file(sys.argv[1]).items()}, sys.argv[1], {\"format\": \"pt\"})' FILE");
+}
+
+SOMA_INLINE void convert_tensor(Context& context, const Tensor& from, const Tensor& to) {
+  if (from.dtype() == to.dtype()) return copy(from, to);
+  convert(context,
+          code_span(format_of(from.dtype()), std::span<const std::byte>(from.raw(), from.bytes())),
+          code_span(format_of(to.dtype()), std::span<std::byte>(to.mutable_raw(), to.bytes())));
+}
+
+SOMA_INLINE std::string near_parameters(Context& context, const Parameters& parameters,
+                                        std::string_view name) {
+  StateDict names;
+  for (const Parameter& parameter : parameters)
+    names.set(parameter.name, Tensor::scalar(context, std::int64_t{0}));
+  return names.near_names(name);
+}
+
+SOMA_INLINE void check_weights(std::string_view operation, const Parameters& parameters,
+                               std::span<const StateDict::Entry> weights) {
+  std::vector<std::string_view> names;
+  for (const Parameter& parameter : parameters) names.push_back(parameter.name);
+  std::sort(names.begin(), names.end());
+  for (std::size_t i = 0; i < (std::max)(names.size(), weights.size()); ++i) {
+    const std::string_view given = i < weights.size() ? weights[i].first : std::string_view();
+    const std::string_view wanted = i < names.size() ? names[i] : std::string_view();
+    if (given != wanted)
+      fail(error_id::missing_name, operation, "weights", soma::quoted(given),
+           soma::quoted(wanted) + ", a parameter of the model");
+  }
+}
+
+SOMA_INLINE bool is_plain_file(const std::filesystem::directory_entry& entry) {
+  std::error_code problem;
+  return !entry.is_directory(problem);
+}
+
+SOMA_INLINE void refuse_replacing(std::string_view operation, std::string_view path,
+                                  std::string_view name) {
+  fail(error_id::file_write, operation, "folder",
+       soma::quoted(path) + ", which holds " + soma::quoted(name),
+       "a new or an empty one, or a saved model: it would be replaced in whole");
 }
 
 }  // namespace SOMA_NAMESPACE::models::detail

@@ -7,38 +7,24 @@
 #include <soma/autograd/parameter.hpp>
 #include <soma/io/atomic_folder.hpp>
 #include <soma/io/safetensors.hpp>
-#include <soma/kernels/convert/convert.hpp>
 #include <soma/models/bert_config_json.hpp>
 #include <soma/models/model_files.hpp>
 #include <soma/nn/initial.hpp>
 #include <soma/nn/scope.hpp>
 #include <soma/nn/state.hpp>
-#include <soma/system/paths.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 namespace SOMA_NAMESPACE::models::detail {
-
-SOMA_INLINE void check_no_doubles(std::string_view operation, const std::string& source,
-                                  const SkippedTensor& tensor) {
-  if (tensor.reason != "F64") return;
-  fail(error_id::safetensors_dtype, operation,
-       soma::quoted(tensor.name) + " in " + soma::quoted(source), "F64",
-       "F32, F16, BF16 or an 8-bit format; this converts a file: python3 -c 'import sys; from "
-       "safetensors.torch import load_file, save_file; save_file({n: t.float() for n, t in "
-       "load_file(sys.argv[1]).items()}, sys.argv[1], {\"format\": \"pt\"})' FILE");
-}
 
 SOMA_INLINE std::string bert_name(std::string name, BertKind kind) {
   for (const std::string_view part : {"embeddings.", "encoder.", "pooler.", "transformer."})
@@ -90,13 +76,6 @@ SOMA_INLINE std::string names_instead(const std::string& name, const StateDict& 
   return text;
 }
 
-SOMA_INLINE void convert_tensor(Context& context, const Tensor& from, const Tensor& to) {
-  if (from.dtype() == to.dtype()) return copy(from, to);
-  convert(context,
-          code_span(format_of(from.dtype()), std::span<const std::byte>(from.raw(), from.bytes())),
-          code_span(format_of(to.dtype()), std::span<std::byte>(to.mutable_raw(), to.bytes())));
-}
-
 SOMA_INLINE std::uint64_t least_parameters(const BertConfig& config) {
   const std::uint64_t width = config.width, inner = config.inner;
   const std::uint64_t types = config.kind == BertKind::bert ? config.types : 0;
@@ -119,14 +98,6 @@ SOMA_INLINE void check_claimed_sizes(std::string_view operation, std::string_vie
          "one of " + std::to_string(wanted) + " parameters (num_hidden_layers " +
              std::to_string(config.layers) + ", hidden_size " + std::to_string(config.width) + ")",
          "at most one for each of the " + std::to_string(bytes) + " bytes of the weights");
-}
-
-SOMA_INLINE std::string near_parameters(Context& context, const Parameters& parameters,
-                                        std::string_view name) {
-  StateDict names;
-  for (const Parameter& parameter : parameters)
-    names.set(parameter.name, Tensor::scalar(context, std::int64_t{0}));
-  return names.near_names(name);
 }
 
 SOMA_INLINE LoadedBert load_bert_files(Context& context, const BertClassifier& classifier,
@@ -214,35 +185,14 @@ SOMA_INLINE BertConfigFile load_bert_config(std::string_view path) {
 
 namespace SOMA_NAMESPACE::models::detail {
 
-SOMA_INLINE void check_weights(std::string_view operation, const Parameters& parameters,
-                               std::span<const StateDict::Entry> weights) {
-  std::vector<std::string_view> names;
-  for (const Parameter& parameter : parameters) names.push_back(parameter.name);
-  std::sort(names.begin(), names.end());
-  for (std::size_t i = 0; i < (std::max)(names.size(), weights.size()); ++i) {
-    const std::string_view given = i < weights.size() ? weights[i].first : std::string_view();
-    const std::string_view wanted = i < names.size() ? names[i] : std::string_view();
-    if (given != wanted)
-      fail(error_id::missing_name, operation, "weights", soma::quoted(given),
-           soma::quoted(wanted) + ", a parameter of the classifier");
-  }
-}
-
 SOMA_INLINE void check_replaced(std::string_view operation, std::string_view path,
                                 const AtomicFolder& folder,
                                 const std::vector<std::pair<std::string, std::string>>& files) {
-  for (const std::filesystem::directory_entry& entry : folder.replaced()) {
-    const std::string name = system::name_of(entry);
-    std::error_code problem;
-    const bool is_model = !entry.is_directory(problem) &&
-                          (contains(saved_names, name) ||
-                           std::any_of(files.begin(), files.end(),
-                                       [&](const auto& file) { return file.first == name; }));
-    if (!is_model)
-      fail(error_id::file_write, operation, "folder",
-           soma::quoted(path) + ", which holds " + soma::quoted(name),
-           "a new or an empty one, or a saved model: it would be replaced in whole");
-  }
+  check_replaced_names(operation, path, folder, [&](std::string_view name) {
+    return contains(saved_names, name) ||
+           std::any_of(files.begin(), files.end(),
+                       [&](const auto& file) { return file.first == name; });
+  });
 }
 
 }  // namespace SOMA_NAMESPACE::models::detail
