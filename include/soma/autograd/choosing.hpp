@@ -123,6 +123,9 @@ Var cosine_similarity(Tape& tape, const Var& a, const Var& b, std::size_t dimens
 // The first half of x along a dimension, times the sigmoid of the second half. Error tensor.shape:
 // an odd size.
 Var glu(Tape& tape, const Var& x, std::size_t dimension);
+// The first half of the columns of x [..., 2 I], passed through silu, times the second half, in one
+// pass: [..., I]. Error tensor.shape: an odd number of columns.
+Var gated(Tape& tape, const Var& x);
 
 // ---- images [N, C, H, W]
 

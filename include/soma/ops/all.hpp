@@ -14,6 +14,7 @@
 #include <soma/ops/choose/where.hpp>
 #include <soma/ops/element/binary.hpp>
 #include <soma/ops/element/dropout.hpp>
+#include <soma/ops/element/gated.hpp>
 #include <soma/ops/element/parametric.hpp>
 #include <soma/ops/element/unary.hpp>
 #include <soma/ops/image/average_pool.hpp>
@@ -26,6 +27,7 @@
 #include <soma/ops/loss/cross_entropy.hpp>
 #include <soma/ops/loss/ctc.hpp>
 #include <soma/ops/loss/element_loss.hpp>
+#include <soma/ops/loss/head_loss.hpp>
 #include <soma/ops/loss/nll.hpp>
 #include <soma/ops/optimizer/accumulate.hpp>
 #include <soma/ops/optimizer/adafactor_step.hpp>
@@ -125,7 +127,11 @@ constexpr auto list_operators(std::index_sequence<unary...>, std::index_sequence
                     &ops::sequence_pool,
                     &ops::rnn,
                     &ops::rnn_backward,
-                    &ops::ctc_loss};
+                    &ops::ctc_loss,
+                    &ops::gated,
+                    &ops::gated_backward,
+                    &ops::head_loss,
+                    &ops::head_loss_backward};
 }
 inline constexpr auto operator_list = list_operators(std::make_index_sequence<unary_count>(),
                                                      std::make_index_sequence<binary_count>());
@@ -183,6 +189,8 @@ constexpr BuiltInOperators make_built_in(std::index_sequence<unary...>,
           .sequence_pool = &ops::sequence_pool,
           .rnn = &ops::rnn,
           .ctc_loss = &ops::ctc_loss,
+          .gated = &ops::gated,
+          .head_loss = &ops::head_loss,
           .clamp = &ops::parametric<Clamp>,
           .power = &ops::parametric<Power>,
           .leaky_relu = &ops::parametric<Leaky>,

@@ -42,7 +42,7 @@ struct BuiltInOperators {
       *softmax, *transpose, *gru, *lstm, *rotary, *sgd_step, *adam_step, *lamb_step, *gather, *pad,
       *top_k, *where, *average_pool, *convolution_transpose, *batch_norm, *nll_loss, *cosine_loss,
       *rms_step, *adafactor_step, *cumsum, *resize, *scatter_add, *sequence_pool, *rnn, *ctc_loss,
-      *clamp, *power, *leaky_relu;
+      *gated, *head_loss, *clamp, *power, *leaky_relu;
   std::span<const Operator* const> (*all)();  // these, and those that their gradients use
 
   // Further functions of a tape: adding gradients in the order in which they come; all rows of a
@@ -78,7 +78,7 @@ extern const Operator attention, cast, concatenate, convolution, cross_entropy, 
     quantized_linear, reduce, reshape, sequence_first, slice, softmax, transpose, gru, lstm, rotary,
     sgd_step, adam_step, lamb_step, gather, pad, top_k, where, average_pool, convolution_transpose,
     batch_norm, nll_loss, cosine_loss, rms_step, adafactor_step, cumsum, resize, scatter_add,
-    sequence_pool, rnn, ctc_loss;
+    sequence_pool, rnn, ctc_loss, gated, head_loss;
 }  // namespace ops
 
 struct BuiltInOperators {
@@ -126,6 +126,8 @@ struct BuiltInOperators {
   static constexpr const Operator* sequence_pool = &ops::sequence_pool;
   static constexpr const Operator* rnn = &ops::rnn;
   static constexpr const Operator* ctc_loss = &ops::ctc_loss;
+  static constexpr const Operator* gated = &ops::gated;
+  static constexpr const Operator* head_loss = &ops::head_loss;
   static constexpr const Operator* clamp = &ops::Parametric<detail::Clamp>::record;
   static constexpr const Operator* power = &ops::Parametric<detail::Power>::record;
   static constexpr const Operator* leaky_relu = &ops::Parametric<detail::Leaky>::record;

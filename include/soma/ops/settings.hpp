@@ -81,6 +81,10 @@ struct AttentionSetting {
   // row for each sequence.
   bool first_rows = false;
   bool causal = false;  // row i of a sequence sees rows 0 to i alone
+  // Grouped queries (arXiv 2305.13245): this many heads of keys and values, each of which serves
+  // heads / key_value_heads neighbouring heads of queries. 0: as many as heads.
+  std::size_t key_value_heads = 0;
+  std::size_t head_width = 0;  // columns of a head, checked where it is given; 0: as qkv is cut
 };
 void fields(FieldVisitor& visitor, AttentionSetting& setting);
 

@@ -363,6 +363,10 @@ SOMA_INLINE Var glu(Tape& tape, const Var& x, std::size_t dimension) {
              sigmoid(tape, slice(tape, x, dimension, size / 2, size)));
 }
 
+SOMA_INLINE Var gated(Tape& tape, const Var& x) {
+  return tape.apply(*tape.operators().gated, {}, {x});
+}
+
 SOMA_INLINE Var average_pool2d(Tape& tape, const Var& x, const AveragePoolSetting& setting) {
   return tape.apply(*tape.operators().average_pool, setting, {x});
 }

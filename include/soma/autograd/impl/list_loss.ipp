@@ -5,7 +5,11 @@
 
 #include <soma/autograd/functions.hpp>
 #include <soma/data/labels.hpp>
+#include <soma/ops/records.hpp>
 #include <soma/ops/sparse/table.hpp>
+
+#include <algorithm>
+#include <cstddef>
 
 namespace SOMA_NAMESPACE {
 
@@ -18,9 +22,11 @@ SOMA_INLINE Var list_loss(Tape& tape, const Var& logits, const data::LabelLists&
 
 SOMA_INLINE Var full_softmax_loss(Tape& tape, const Var& h, const Var& weight, const Var& bias,
                                   const data::LabelLists& labels, LossReduction reduction) {
-  const SparseOperators& operators = *sparse_table(tape.context(), "full_softmax_loss").operators;
-  return tape.apply(*operators.full_softmax, ListLossSetting{ListLoss::softmax, reduction},
-                    {h, weight, bias, tape.constant(labels.offsets), tape.constant(labels.ids)});
+  const std::size_t rows = h.shape().rank() == 0 ? 0 : h.shape()[0];
+  const CrossEntropySetting setting{
+      .reduction = reduction, .denominator = static_cast<double>((std::max)(rows, std::size_t{1}))};
+  return tape.apply(*tape.operators().head_loss, setting,
+                    {h, weight, tape.constant(labels.ids), bias, tape.constant(labels.offsets)});
 }
 
 SOMA_INLINE Var sampled_loss(Tape& tape, const Var& h, const Var& weight, const Var& bias,

@@ -64,6 +64,11 @@ SOMA_INLINE Var nll_loss(Tape& tape, const Var& x, const Var& labels,
   return tape.apply(*tape.operators().nll_loss, setting, {x, labels});
 }
 
+SOMA_INLINE Var head_loss(Tape& tape, const Var& x, const Var& weight, const Var& labels,
+                          const CrossEntropySetting& setting, const Var& bias) {
+  return tape.apply(*tape.operators().head_loss, setting, {x, weight, labels, bias});
+}
+
 SOMA_INLINE Var cosine_embedding_loss(Tape& tape, const Var& a, const Var& b, const Var& marks,
                                       float margin, LossReduction reduction) {
   return tape.apply(*tape.operators().cosine_loss, CosineLossSetting{margin, reduction, 0},

@@ -170,11 +170,23 @@ struct DropArgs {
   MatrixTarget y{};
 };
 
+// y = silu(a) b, where x holds a in its first `columns` columns and b in the next ones.
+struct GatedArgs {
+  std::size_t rows = 0, columns = 0;  // of y
+  MatrixOperand x{};                  // rows x 2 columns
+  MatrixTarget y{};
+  // backward: dx has the columns of x
+  MatrixOperand dy{};
+  MatrixTarget dx{};
+};
+
 struct ElementKernels {
   void (*unary)(const UnaryArgs&) noexcept;
   void (*unary_backward)(const UnaryArgs&) noexcept;
   void (*binary)(const BinaryArgs&) noexcept;
   void (*dropout)(const DropArgs&) noexcept;
+  void (*gated)(const GatedArgs&) noexcept;
+  void (*gated_backward)(const GatedArgs&) noexcept;
 };
 
 }  // namespace SOMA_NAMESPACE

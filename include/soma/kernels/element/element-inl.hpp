@@ -12,6 +12,7 @@
 #include <soma/kernels/element/args.hpp>
 #include <soma/kernels/element/dropout-inl.hpp>
 #include <soma/kernels/element/functions-inl.hpp>
+#include <soma/kernels/element/gated-inl.hpp>
 #include <soma/kernels/rows/matrix_io-inl.hpp>
 
 #include <hwy/highway.h>
@@ -109,8 +110,9 @@ static inline void dropout_kernel(const DropArgs& args) noexcept {
     });
 }
 
-static constexpr ElementKernels element_kernels{unary_kernel, unary_backward_kernel, binary_kernel,
-                                                dropout_kernel};
+static constexpr ElementKernels element_kernels{unary_kernel,  unary_backward_kernel,
+                                                binary_kernel, dropout_kernel,
+                                                gated_kernel,  gated_backward_kernel};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace SOMA_NAMESPACE

@@ -11,9 +11,11 @@ namespace SOMA_NAMESPACE {
 
 // Row r: loss = (1 - smoothing) * (lse - x[label]) + smoothing * (lse - mean of x), with
 // lse = log sum exp x. Rows whose label is ignore_index have loss 0 and gradient 0. Labels are
-// checked by the caller.
+// checked by the caller. Backward also takes a panel of the classes alone.
 struct CrossEntropyArgs {
   std::size_t rows = 0, columns = 0;
+  // backward: the class of the first column, and the number of all classes; 0: columns
+  std::size_t first_class = 0, classes = 0;
   MatrixOperand logits{};
   const void* labels = nullptr;  // rows; int32 or int64
   DType label_dtype = DType::int64;
@@ -28,6 +30,20 @@ struct CrossEntropyArgs {
   float factor = 1;
   const float* factors = nullptr;  // rows: a factor of its own for each row, instead
   MatrixTarget dlogits{};
+};
+
+// Sums over a panel of the classes of each row, relative to the largest logit of the panel.
+struct ClassSums {
+  float largest;      // logit of the panel
+  float below;        // sum of exp(x - largest) over the logits below the largest
+  float at_largest;   // the number of the others
+  float differences;  // sum of x - largest, where it is wanted, else 0
+};
+struct ClassSumArgs {
+  std::size_t rows = 0, columns = 0;
+  MatrixOperand logits{};
+  bool differences = false;
+  ClassSums* sums = nullptr;  // rows
 };
 
 enum class ElementLoss : std::uint8_t {
@@ -62,6 +78,7 @@ struct ElementLossArgs {
 struct LossKernels {
   void (*cross_entropy)(const CrossEntropyArgs&) noexcept;
   void (*cross_entropy_backward)(const CrossEntropyArgs&) noexcept;
+  void (*class_sums)(const ClassSumArgs&) noexcept;
   void (*element_loss)(const ElementLossArgs&) noexcept;
   void (*element_loss_backward)(const ElementLossArgs&) noexcept;
 };

@@ -97,6 +97,22 @@ static inline void cross_entropy_kernel(const CrossEntropyArgs& args) noexcept {
   }
 }
 
+static inline void class_sums_kernel(const ClassSumArgs& args) noexcept {
+  CachedRow x(args.logits, args.columns);
+  for (std::size_t row = 0; row < args.rows; ++row) {
+    x.start(row);
+    const float largest = largest_of_row(x, args.columns);
+    const std::array<float, 2> sums = sums_below(x, args.columns, largest);
+    float differences = 0;
+    if (args.differences)
+      differences =
+          sums_of_row<1>(args.columns, [&](std::size_t first, std::size_t count, auto& lanes) {
+            add_differences(x.read(first, count), count, largest, lanes);
+          })[0];
+    args.sums[row] = {largest, sums[0], sums[1], differences};
+  }
+}
+
 // (exp(x - largest - log_sum) - target) * factor, where lse is the largest and the log_sum.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void cross_entropy_gradient_run(const float* x,
                                                                      std::size_t count,
@@ -133,7 +149,8 @@ static inline void cross_entropy_backward_kernel(const CrossEntropyArgs& args) n
   ChunkBuffer buffer;
   const MatrixReader reader(args.logits);
   MatrixWriter writer(args.dlogits);
-  const float others = args.smoothing / static_cast<float>(args.columns);
+  const std::size_t classes = args.classes == 0 ? args.columns : args.classes;
+  const float others = args.smoothing / static_cast<float>(classes);
   for (std::size_t row = 0; row < args.rows; ++row) {
     const std::int64_t label = label_of(args, row);
     const bool ignored = label == args.ignore_index;
@@ -146,7 +163,7 @@ static inline void cross_entropy_backward_kernel(const CrossEntropyArgs& args) n
         const float* const lse = args.log_sum_exp + 2 * row;
         const float* x = reader.read(row, first, count, buffer.values);
         // The gradient may overwrite the logits, so the label's gradient is computed first.
-        const std::size_t at = static_cast<std::size_t>(label) - first;
+        const std::size_t at = static_cast<std::size_t>(label) - args.first_class - first;
         const float own = at < count ? x[at] : 0;
         cross_entropy_gradient_run(x, count, lse, others, factor, to);
         if (at < count) to[at] = label_gradient(own, lse, args.smoothing, others, factor);
@@ -349,7 +366,8 @@ static inline void element_loss_backward_kernel(const ElementLossArgs& args) noe
 }
 
 static constexpr LossKernels loss_kernels{cross_entropy_kernel, cross_entropy_backward_kernel,
-                                          element_loss_kernel, element_loss_backward_kernel};
+                                          class_sums_kernel, element_loss_kernel,
+                                          element_loss_backward_kernel};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace SOMA_NAMESPACE

@@ -5,6 +5,11 @@
 // the rows of their own sequence, so nothing is padded. The result is [rows, C]. If only first rows
 // are queries, queries and the result are [sequences, C]: the same rows.
 //
+// With fewer heads K of keys and values than H of queries (key_value_heads), qkv is
+// [rows, (H + 2 K) D] for heads of D columns, or [rows, 2 K D] beside queries [rows, H D], and C is
+// H D. The heads of a group, H / K neighbours, read the same keys and values in place; gradients of
+// keys and values are added in ascending order of the group's heads, in fp32, and rounded once.
+//
 // Inputs:
 //   qkv           [rows, 3 C], or [rows, 2 C]; their rows form sequences
 //   queries       [rows, C], or [sequences, C] where only first rows are queries; or left out
@@ -22,7 +27,7 @@
 // With `causal`, row i of a sequence sees rows 0 to i only; a mask can hide further keys. Products
 // of 32 queries with keys that all of them ignore are not computed.
 //
-// Errors operator.value (heads; causal with first rows or query_begins; a query that sees no key; a
+// Errors operator.value (heads, key_value_heads, head_width; causal with first rows or query_begins; a query that sees no key; a
 // mask beside padding),
 // operator.inputs, operator.sequences, tensor.rank, tensor.shape, tensor.dtype,
 // ragged.empty_sequence, random.index_range.
@@ -39,6 +44,27 @@ namespace SOMA_NAMESPACE {
 
 namespace detail {
 
+// The heads of queries, keys and values fit the columns. `apart`: queries are another input.
+inline void check_heads(const AttentionSetting& setting, const Tensor& all, bool apart) {
+  const std::size_t heads = setting.heads, columns = all.size(1);
+  const std::size_t shared = key_value_heads_of(setting);
+  if (heads != 0 && heads % shared != 0)
+    fail(error_id::operator_value, "attention", "key_value_heads", std::to_string(shared),
+         "a divisor of the number of heads, " + std::to_string(heads));
+  const bool grouped = shared != heads;
+  const std::size_t across = (apart ? 0 : heads) + 2 * shared;
+  if (heads == 0 || columns % across != 0)
+    fail(error_id::operator_value, "attention", "heads", std::to_string(heads),
+         "a number of heads such that " +
+             (grouped ? (apart ? "2 * key_value_heads" : "heads + 2 * key_value_heads")
+                      : std::string(apart ? "2 * heads" : "3 * heads")) +
+             " divides the columns of " + (apart ? "keys and values, " : "qkv, ") + all.describe());
+  if (setting.head_width != 0 && setting.head_width * across != columns)
+    fail(error_id::operator_value, "attention", "head_width", std::to_string(setting.head_width),
+         std::to_string(columns / across) + ", as " + std::to_string(across) +
+             " heads lie side by side in " + all.describe());
+}
+
 inline void attention_shape(const ShapeCall& call) {
   const auto& setting = call.attributes.as<AttentionSetting>();
   const Tensor& all = call.inputs[0];
@@ -46,13 +72,8 @@ inline void attention_shape(const ShapeCall& call) {
   check_floating("attention", "qkv", all);
   check_sequences("attention", all, call.sequences);
   if (setting.first_rows) check_first_rows("attention", call.sequences);
-  const AttentionInputs inputs = attention_inputs(call.inputs);
-  if (setting.heads == 0 || all.size(1) % ((inputs.apart ? 2 : 3) * setting.heads) != 0)
-    fail(error_id::operator_value, "attention", "heads", std::to_string(setting.heads),
-         (inputs.apart
-              ? "a number of heads such that 2 * heads divides the columns of keys and values, "
-              : "a number of heads such that 3 * heads divides the columns of qkv, ") +
-             all.describe());
+  check_heads(setting, all, call.inputs.size() > 1 && call.inputs[1].defined());
+  const AttentionInputs inputs = attention_inputs(setting, call.inputs);
   const bool other_rows = inputs.query_begins.defined();
   if (setting.causal && (setting.first_rows || other_rows))
     fail(error_id::operator_value, "attention", "causal",
@@ -116,50 +137,108 @@ inline double attention_operations(const OperatorCall& call, const AttentionInpu
   return products * 2.0 * pairs * static_cast<double>(inputs.channels);
 }
 inline double attention_forward_operations(const OperatorCall& call) {
-  return attention_operations(call, attention_inputs(call.inputs), 2);
+  const auto& setting = call.attributes.as<AttentionSetting>();
+  return attention_operations(call, attention_inputs(setting, call.inputs), 2);
 }
 inline double attention_backward_operations(const OperatorCall& call) {
   // Backward computes the scores once more.
-  return attention_operations(call, attention_backward_inputs(call.inputs), 5);
+  const auto& setting = call.attributes.as<AttentionSetting>();
+  return attention_operations(call, attention_backward_inputs(setting, call.inputs), 5);
 }
 
 inline void attention_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<AttentionSetting>();
   const MatrixTarget out = target(call.outputs[0]);
-  for_each_head(call, attention_inputs(call.inputs), call.outputs[1].mutable_data<float>(),
-                [&](AttentionArgs& args, const HeadPosition& position) {
-                  args.out = part(out, position.query_row, position.column);
-                  call.context.kernels().attention.forward(args);
-                });
+  for_each_head(
+      call, attention_inputs(setting, call.inputs), 1, call.outputs[1].mutable_data<float>(),
+      [](std::size_t) {},
+      [&](AttentionArgs& args, const HeadPosition& position) {
+        args.out = part(out, position.query_row, position.column);
+        call.context.kernels().attention.forward(args);
+      });
 }
+
+// Gradients of keys and values that the heads of a group share: each head's go to memory of the
+// task, where they are added in ascending order of heads, in fp32.
+class GroupSums {
+ public:
+  GroupSums(Context& context, std::size_t group, std::size_t keys, std::size_t width)
+      : context_(context), group_(group), width_(width), floats_(keys * width) {}
+  void begin(std::size_t tasks) {
+    if (group_ > 1)
+      memory_ = Storage::allocate(
+          context_.heap(), checked_multiply(4 * floats_ * sizeof(float), tasks, "attention"));
+  }
+  // Where a head's gradients go: the target if the head is alone, else memory. `which`: 0 for keys,
+  // 1 for values.
+  MatrixTarget place(const MatrixTarget& whole, const HeadPosition& position,
+                     std::size_t which) const {
+    if (group_ == 1) return whole;
+    return {.data = own(position.task, which, position.of_group != 0), .row_stride = width_};
+  }
+  // Adds a head's gradients of `keys` rows; the last head of the group writes the sum.
+  void add(const MatrixTarget& whole, std::size_t keys, const HeadPosition& position,
+           std::size_t which) const {
+    if (position.of_group == 0) return;
+    float* const sum = own(position.task, which, false);
+    const bool last = position.of_group + 1 == group_;
+    context_.kernels().element.binary(
+        {.rows = keys,
+         .columns = width_,
+         .a = {.data = sum, .row_stride = width_},
+         .b = {.data = own(position.task, which, true), .row_stride = width_},
+         .y = last ? whole : MatrixTarget{.data = sum, .row_stride = width_}});
+  }
+
+ private:
+  // The sum of the heads before, or the gradients of one head.
+  float* own(std::size_t task, std::size_t which, bool one) const {
+    return reinterpret_cast<float*>(memory_.data()) +
+           (4 * task + 2 * which + (one ? 1 : 0)) * floats_;
+  }
+
+  Context& context_;
+  std::size_t group_, width_, floats_;
+  Storage memory_;
+};
 
 // Inputs: qkv, out, log_sum_exp, dout, queries if they are separate, mask, query_begins. Outputs:
 // dqkv, and dqueries, which is empty if queries are not separate.
 inline void attention_backward_shape(const ShapeCall& call) {
   check_sequences("attention backward", call.inputs[0], call.sequences);
   check_shape("attention backward", "dout", call.inputs[3], call.inputs[1].shape());
-  const AttentionInputs inputs = attention_backward_inputs(call.inputs);
+  const AttentionInputs inputs =
+      attention_backward_inputs(call.attributes.as<AttentionSetting>(), call.inputs);
   call.outputs[0] = {inputs.all.shape(), inputs.all.dtype()};
   call.outputs[1] = {inputs.apart ? inputs.q.shape() : Shape{0}, inputs.all.dtype()};
 }
 
 inline void attention_backward_host(const OperatorCall& call) {
-  const AttentionInputs inputs = attention_backward_inputs(call.inputs);
+  const AttentionInputs inputs =
+      attention_backward_inputs(call.attributes.as<AttentionSetting>(), call.inputs);
   const TensorRows out = rows_of(call.context, call.inputs[1]),
                    dout = rows_of(call.context, call.inputs[3]);
   const MatrixTarget dqkv = target(call.outputs[0]);
   const MatrixTarget dq = inputs.apart ? target(call.outputs[1]) : dqkv;
   // The kernel's pointer serves both directions; backward only reads through it.
   auto* log_sum_exp = const_cast<float*>(call.inputs[2].data<float>());
-  for_each_head(call, inputs, log_sum_exp, [&](AttentionArgs& args, const HeadPosition& position) {
-    args.forward_out = part(operand(out), position.query_row, position.column);
-    args.dout = part(operand(dout), position.query_row, position.column);
-    args.dq = part(dq, position.query_row, position.column);
-    args.dk = part(dqkv, position.row, inputs.first_key + position.column);
-    args.dv = part(dqkv, position.row, inputs.first_value + position.column);
-    clear_rows(args.dk, args.keys, position.keys, args.width);
-    clear_rows(args.dv, args.keys, position.keys, args.width);
-    call.context.kernels().attention.backward(args);
-  });
+  GroupSums sums(call.context, inputs.group, call.sequences.longest(), inputs.width);
+  for_each_head(
+      call, inputs, inputs.group, log_sum_exp, [&](std::size_t tasks) { sums.begin(tasks); },
+      [&](AttentionArgs& args, const HeadPosition& position) {
+        args.forward_out = part(operand(out), position.query_row, position.column);
+        args.dout = part(operand(dout), position.query_row, position.column);
+        args.dq = part(dq, position.query_row, position.column);
+        const MatrixTarget dk = part(dqkv, position.row, inputs.first_key + position.key_column),
+                           dv = part(dqkv, position.row, inputs.first_value + position.key_column);
+        args.dk = sums.place(dk, position, 0);
+        args.dv = sums.place(dv, position, 1);
+        clear_rows(dk, args.keys, position.keys, args.width);
+        clear_rows(dv, args.keys, position.keys, args.width);
+        call.context.kernels().attention.backward(args);
+        sums.add(dk, args.keys, position, 0);
+        sums.add(dv, args.keys, position, 1);
+      });
 }
 
 // The rows are those of the queries: of the first rows, of other rows, or of all.
@@ -201,7 +280,8 @@ inline constexpr Operator attention{.name = "attention",
 }  // namespace ops
 
 inline void detail::attention_gradient(const GradientCall& call) {
-  const AttentionInputs inputs = attention_inputs(call.inputs);
+  const AttentionInputs inputs =
+      attention_inputs(call.attributes.as<AttentionSetting>(), call.inputs);
   const bool apart = inputs.apart;
   const Outputs gradients =
       run(call.context, ops::attention_backward, call.attributes,

@@ -17,29 +17,45 @@
 
 namespace SOMA_NAMESPACE::detail {
 
+inline std::size_t key_value_heads_of(const AttentionSetting& setting) {
+  return setting.key_value_heads == 0 ? setting.heads : setting.key_value_heads;
+}
+
 // The tensors that hold queries, keys and values; the mask, and the begins of sequences' queries.
 struct AttentionInputs {
   // `queries`: the index of the input for separate queries. The mask is the next input, then
   // `query_begins`.
-  AttentionInputs(std::span<const Tensor> inputs, std::size_t queries)
+  AttentionInputs(const AttentionSetting& setting, std::span<const Tensor> inputs,
+                  std::size_t queries)
       : all(inputs[0]),
         apart(inputs.size() > queries && inputs[queries].defined()),
         q(apart ? inputs[queries] : all),
         mask(input_or_none(inputs, queries + 1)),
         query_begins(input_or_none(inputs, queries + 2)),
-        channels(all.size(1) / (apart ? 2 : 3)),
+        group(setting.heads / key_value_heads_of(setting)),
+        heads_across((apart ? 0 : setting.heads) + 2 * key_value_heads_of(setting)),
+        width(all.size(1) / heads_across),
+        channels(setting.heads * width),
         first_key(apart ? 0 : channels),
-        first_value(first_key + channels) {}
+        first_value(first_key + key_value_heads_of(setting) * width) {}
 
   const Tensor& all;
   bool apart;
   const Tensor& q;
   Tensor mask, query_begins;
-  std::size_t channels, first_key, first_value;
+  std::size_t group;         // heads of queries that share keys and values
+  std::size_t heads_across;  // heads of all kinds that lie in a row of `all`
+  std::size_t width;         // columns of a head
+  std::size_t channels;      // columns of queries and results
+  std::size_t first_key, first_value;
 };
-inline AttentionInputs attention_inputs(std::span<const Tensor> inputs) { return {inputs, 1}; }
-inline AttentionInputs attention_backward_inputs(std::span<const Tensor> inputs) {
-  return {inputs, 4};
+inline AttentionInputs attention_inputs(const AttentionSetting& setting,
+                                        std::span<const Tensor> inputs) {
+  return {setting, inputs, 1};
+}
+inline AttentionInputs attention_backward_inputs(const AttentionSetting& setting,
+                                                 std::span<const Tensor> inputs) {
+  return {setting, inputs, 4};
 }
 
 // The query rows for each sequence of keys, and their part of the mask.
@@ -117,10 +133,11 @@ class QueryRows {
 };
 
 // The position of a head of a sequence: its first row of keys and values, and of queries and the
-// result; and its first column, which is the same in queries, keys, values and the result. `keys`:
-// rows of keys and values with the padding, which the kernel does not see.
+// result; its first column in queries and the result, and that of its group in keys and in values.
+// `keys`: rows of keys and values with the padding, which the kernel does not see. `of_group`: the
+// head's number in its group, which is at work as `task`.
 struct HeadPosition {
-  std::size_t row, query_row, column, keys;
+  std::size_t row, query_row, column, key_column, keys, of_group, task;
 };
 
 // Writes zeros to the rows from `begin` to `end` of a head's columns.
@@ -133,23 +150,25 @@ inline void clear_rows(const MatrixTarget& target, std::size_t begin, std::size_
 }
 
 // Calls run(args, position) for each sequence and head, with the arguments that forward and
-// backward share. The executor gets parts of about equal cost.
-template <class Run>
-void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, float* log_sum_exp,
-                   const Run& run_head) {
+// backward share, after begin(tasks). The executor gets parts of about equal cost, which hold
+// `together` neighbouring heads of a sequence or more, in ascending order.
+template <class Begin, class Run>
+void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, std::size_t together,
+                   float* log_sum_exp, const Begin& begin_tasks, const Run& run_head) {
   const auto& setting = call.attributes.as<AttentionSetting>();
   const Sequences& sequences = call.sequences;
   const QueryRows queries(call.context, setting, inputs, sequences);
   const AttentionKernels& kernels = call.context.kernels().attention;
-  const std::size_t width = inputs.channels / setting.heads;
+  const std::size_t width = inputs.width, items = setting.heads / together;  // of a sequence
   const auto cost = [&](std::size_t item) {
-    const std::size_t keys = sequences.length(item / setting.heads);
-    const std::size_t rows = queries.length(item / setting.heads);
-    return (keys * ((setting.causal ? rows / 2 : rows) + 64) + rows) * width;
+    const std::size_t keys = sequences.length(item / items);
+    const std::size_t rows = queries.length(item / items);
+    return together * (keys * ((setting.causal ? rows / 2 : rows) + 64) + rows) * width;
   };
   constexpr std::size_t worth_a_task = 50000;  // multiply-adds
-  const UnevenRanges parts(call.context, sequences.count() * setting.heads, worth_a_task, cost);
+  const UnevenRanges parts(call.context, sequences.count() * items, worth_a_task, cost);
   if (parts.tasks() == 0) return;
+  begin_tasks(parts.tasks());
   AttentionArgs most_args{
       .queries = queries.longest(), .keys = sequences.longest(), .width = width};
   most_args.bf16_products = call.context.bf16().products;
@@ -166,7 +185,7 @@ void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, floa
     static_cast<void>(attention_index(sequences.ordinal(i), 0,
                                       (std::max)(queries.length(i), std::size_t{1}) - 1, 0));
   parts.run(call.context, [&](std::size_t begin, std::size_t end, std::size_t task) {
-    for (std::size_t item = begin; item < end; ++item) {
+    for (std::size_t item = begin * together; item < end * together; ++item) {
       const std::size_t sequence = item / setting.heads, head = item % setting.heads;
       AttentionArgs args{
           .queries = queries.length(sequence),
@@ -176,10 +195,13 @@ void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, floa
       const HeadPosition position{.row = sequences.begin(sequence),
                                   .query_row = queries.begin(sequence),
                                   .column = head * width,
-                                  .keys = sequences.length(sequence)};
+                                  .key_column = head / inputs.group * width,
+                                  .keys = sequences.length(sequence),
+                                  .of_group = head % inputs.group,
+                                  .task = task};
       args.q = part(all_queries, position.query_row, position.column);
-      args.k = part(all, position.row, inputs.first_key + position.column);
-      args.v = part(all, position.row, inputs.first_value + position.column);
+      args.k = part(all, position.row, inputs.first_key + position.key_column);
+      args.v = part(all, position.row, inputs.first_value + position.key_column);
       args.scale = scale;
       args.causal = setting.causal;
       args.mask = queries.mask(sequence);

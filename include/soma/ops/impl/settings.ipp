@@ -65,6 +65,9 @@ SOMA_INLINE void fields(FieldVisitor& visitor, AttentionSetting& setting) {
   visitor.key("dropout", setting.dropout);
   visitor.key("first_rows", setting.first_rows);
   visitor.key("causal", setting.causal);
+  // Listed where they are given, so that keys without them stay as they are.
+  if (setting.key_value_heads != 0) visitor.key("key_value_heads", setting.key_value_heads);
+  if (setting.head_width != 0) visitor.key("head_width", setting.head_width);
 }
 
 SOMA_INLINE void fields(FieldVisitor& visitor, EmbeddingSetting& setting) {

@@ -1,9 +1,10 @@
 #pragma once
-// The settings of cosine_loss and ctc_loss.
+// The settings of cosine_loss, ctc_loss and the gradient of head_loss.
 
 #include <soma/ops/settings.hpp>
 
 #include <cstddef>
+#include <optional>
 
 namespace SOMA_NAMESPACE {
 
@@ -20,6 +21,14 @@ struct CtcSetting {
   bool record = true;          // false: without what the gradient needs
 };
 void fields(FieldVisitor& visitor, CtcSetting& setting);
+
+// The gradients of head_loss that are wanted, and the types of those that are sums over the batch.
+struct HeadGradientSetting {
+  CrossEntropySetting loss{};
+  bool x = true, weight = true, bias = false;
+  std::optional<DType> x_type{}, weight_type{};
+};
+void fields(FieldVisitor& visitor, HeadGradientSetting& setting);
 
 }  // namespace SOMA_NAMESPACE
 

@@ -65,16 +65,12 @@ inline void sums_by_segments(Context& context, const ColumnSumArgs& args) {
 
 // out = sums over the rows of a matrix, cut into segments. Threads share columns, or segments if
 // there are few columns.
-inline void column_sums(Context& context, const Tensor& matrix, const Segments& segments,
-                        float* out) {
-  const TensorRows x = rows_of(context, matrix);
-  const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
-  const ColumnSumArgs all{
-      .rows = rows, .columns = columns, .x = operand(x), .segments = segments, .out = out};
+inline void column_sums(Context& context, const ColumnSumArgs& all) {
+  const std::size_t rows = all.rows, columns = all.columns;
   constexpr std::size_t group = 16;  // columns are cut at whole cache lines
   const std::size_t groups = (columns + group - 1) / group;
   const auto width = static_cast<std::size_t>(context.executor().width);
-  if (groups != 0 && groups < width && segments.count > 1 &&
+  if (groups != 0 && groups < width && all.segments.count > 1 &&
       rows * columns / sums_at_once > operations_worth_a_task)
     return sums_by_segments(context, all);
   for_ranges(context, groups, rows * group, [&](std::size_t begin, std::size_t end) {
@@ -82,9 +78,18 @@ inline void column_sums(Context& context, const Tensor& matrix, const Segments& 
     ColumnSumArgs args = all;
     args.columns = last - first;
     args.x = part(all.x, 0, first);
-    args.out = out + first;
+    args.out = all.out + first;
     context.kernels().reduce.column_sums(args);
   });
+}
+inline void column_sums(Context& context, const Tensor& matrix, const Segments& segments,
+                        float* out) {
+  const TensorRows x = rows_of(context, matrix);
+  column_sums(context, {.rows = x.shape().rows(),
+                        .columns = x.shape().columns(),
+                        .x = operand(x),
+                        .segments = segments,
+                        .out = out});
 }
 
 // The same for the rows of a batch, each with its inner rows.

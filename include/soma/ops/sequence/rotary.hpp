@@ -2,12 +2,14 @@
 // Rotary positions (RoFormer, arXiv 2104.09864): each pair of columns of a head is rotated by an
 // angle that grows with the row's position in its sequence, so that products of queries and keys
 // depend on their distance. Pairs are columns i and i + D / 2 of a head of D columns, as in
-// GPT-NeoX and Llama; pair i turns by position * base^(-2 i / D).
+// GPT-NeoX and Llama; pair i turns by position * base^(-2 i / D), or less (RotaryScaling). Queries
+// and keys that lie side by side turn in one call: `heads` counts both, and `columns` ends before
+// the values.
 //
 // x is [rows, C] whose rows form sequences, or [..., T, C]: there positions count along T. Angles
 // are computed in double; results are rounded once to x's type. The gradient rotates back.
 //
-// Errors tensor.rank, tensor.dtype, operator.value (heads, columns, base, positions),
+// Errors tensor.rank, tensor.dtype, operator.value (heads, columns, base, positions, scaling),
 // operator.sequences (rank 2 without sequences).
 
 #include <soma/numeric/portable_math.hpp>
@@ -52,6 +54,12 @@ inline void check_rotary(const ShapeCall& call) {
          std::to_string(setting.first_position) + " beside sequences of " +
              std::to_string(longest) + " rows",
          "positions below 2^20");
+  const RotaryScaling& scaling = setting.scaling;
+  if (scaling.kind == RotaryScaling::Kind::llama3 &&
+      !(scaling.low_frequency_factor < scaling.high_frequency_factor))
+    fail(error_id::operator_value, "rotary", "scaling.low_frequency_factor",
+         std::to_string(scaling.low_frequency_factor),
+         "below high_frequency_factor, " + std::to_string(scaling.high_frequency_factor));
 }
 
 inline void rotary_shape(const ShapeCall& call) {
@@ -59,18 +67,48 @@ inline void rotary_shape(const ShapeCall& call) {
   call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
 }
 
-// The angle of a pair at a position: its cosine and sine.
-struct RotaryTurn {
-  RotaryTurn(const RotarySetting& setting, std::size_t width, std::size_t position,
-             std::size_t pair) {
-    const double exponent = -2.0 * static_cast<double>(pair) / static_cast<double>(width);
-    const double angle = static_cast<double>(position + setting.first_position) *
-                         portable_pow(static_cast<double>(setting.base), exponent);
-    cosine = portable_cosine(angle);
-    sine = portable_sine(angle);
+// How far a pair turns in a row.
+inline double rotary_frequency(const RotarySetting& setting, std::size_t width, std::size_t pair) {
+  constexpr double two_pi = 6.283185307179586477;
+  const double exponent = -2.0 * static_cast<double>(pair) / static_cast<double>(width);
+  const double own = portable_pow(static_cast<double>(setting.base), exponent);
+  const RotaryScaling& scaling = setting.scaling;
+  const double slow = own / static_cast<double>(scaling.factor);
+  switch (scaling.kind) {
+    case RotaryScaling::Kind::none:
+      return own;
+    case RotaryScaling::Kind::linear:
+      return slow;
+    case RotaryScaling::Kind::llama3:
+      break;
   }
-  double cosine, sine;
-};
+  // The turns of the pair in the sequences that the model began with.
+  const double turns = static_cast<double>(scaling.original_positions) * own / two_pi;
+  const auto low = static_cast<double>(scaling.low_frequency_factor),
+             high = static_cast<double>(scaling.high_frequency_factor);
+  if (turns > high) return own;
+  if (turns < low) return slow;
+  const double share = (turns - low) / (high - low);
+  return (1 - share) * slow + share * own;
+}
+
+// Calls each(i, cosine, sine) for the angles of all positions and pairs, i = position * pairs +
+// pair, on several threads.
+template <class Each>
+void for_rotary_turns(Context& context, const RotarySetting& setting, std::size_t positions,
+                      std::size_t width, const Each& each) {
+  const std::size_t pairs = width / 2;
+  HeapVector<double> frequencies(pairs, context.heap());
+  for (std::size_t pair = 0; pair < pairs; ++pair)
+    frequencies[pair] = rotary_frequency(setting, width, pair);
+  for_ranges(context, positions, pairs * 64, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin * pairs; i < end * pairs; ++i) {
+      const double angle =
+          static_cast<double>(i / pairs + setting.first_position) * frequencies[i % pairs];
+      each(i, portable_cosine(angle), portable_sine(angle));
+    }
+  });
+}
 
 // `back`: true for the gradient.
 inline void turn_rows(const OperatorCall& call, bool back) {
@@ -85,13 +123,11 @@ inline void turn_rows(const OperatorCall& call, bool back) {
   const std::size_t width = rotary_columns(setting, x.tensor()) / setting.heads, half = width / 2;
   HeapVector<float> cosines(positions * half, context.heap()),
       sines(positions * half, context.heap());
-  for_ranges(context, positions, half * 64, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin * half; i < end * half; ++i) {
-      const RotaryTurn turn(setting, width, i / half, i % half);
-      cosines[i] = static_cast<float>(turn.cosine);
-      sines[i] = static_cast<float>(turn.sine);
-    }
-  });
+  for_rotary_turns(context, setting, positions, width,
+                   [&](std::size_t i, double cosine, double sine) {
+                     cosines[i] = static_cast<float>(cosine);
+                     sines[i] = static_cast<float>(sine);
+                   });
   HeapVector<std::size_t> table_rows(rows, context.heap());
   if (ragged)
     for (std::size_t i = 0; i < call.sequences.count(); ++i)

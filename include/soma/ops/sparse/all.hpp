@@ -4,7 +4,6 @@
 #include <soma/ops/sparse/bag_logits.hpp>
 #include <soma/ops/sparse/bag_loss.hpp>
 #include <soma/ops/sparse/embedding_bag.hpp>
-#include <soma/ops/sparse/full_softmax.hpp>
 #include <soma/ops/sparse/list_loss.hpp>
 #include <soma/ops/sparse/row_steps.hpp>
 
@@ -21,11 +20,10 @@ constexpr SparseOperators sparse_operators_of(const List& list,
           .row_sgd_step = &list[2],
           .row_adagrad_step = &list[3],
           .row_adam_step = &list[4],
-          .row_lazy_adam_step = &list[7],
+          .row_lazy_adam_step = &list[6],
           .list_loss = &list[5],
-          .full_softmax = &list[6],
-          .bag_logits = &list[8],
-          .bag_loss = &list[9],
+          .bag_logits = &list[7],
+          .bag_loss = &list[8],
           .all = all};
 }
 

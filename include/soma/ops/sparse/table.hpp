@@ -19,7 +19,7 @@ struct SparseKernels;  // kernels/sparse/args.hpp
 struct SparseOperators {
   const Operator *embedding_bag, *embedding_bag_backward;
   const Operator *row_sgd_step, *row_adagrad_step, *row_adam_step, *row_lazy_adam_step;
-  const Operator *list_loss, *full_softmax, *bag_logits, *bag_loss;
+  const Operator *list_loss, *bag_logits, *bag_loss;
   std::span<const Operator* const> all;
 };
 

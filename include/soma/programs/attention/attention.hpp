@@ -24,10 +24,10 @@ class AttentionForward {
       : core_(core),
         setting_(call.attributes.as<AttentionSetting>()),
         threshold_(soma::detail::dropout_threshold(setting_.dropout)),
-        inputs_(soma::detail::attention_inputs(call.inputs)),
+        inputs_(soma::detail::attention_inputs(setting_, call.inputs)),
         all_(core, inputs_.all),
         query_rows_(core, inputs_.q),
-        width_(inputs_.channels / setting_.heads),
+        width_(inputs_.width),
         longest_(longest_pack(call.sequences)),
         most_queries_((std::min)(longest_, lanes)),
         most_keys_((std::min)(longest_, chunk_keys)),
@@ -192,7 +192,8 @@ class AttentionForward {
 inline void attention(Core& core, const OperatorCall& call) {
   // If no row has a result, there is nothing to compute.
   if (call.sequences.longest() == 0 || call.outputs[0].elements() == 0) return;
-  check_attention_program(soma::detail::attention_inputs(call.inputs));
+  check_attention_program(
+      soma::detail::attention_inputs(call.attributes.as<AttentionSetting>(), call.inputs));
   detail::AttentionForward forward(core, call);
   for_each_head(
       call, forward.width(), [&](const Pack& pack) { forward.begin(pack); },

@@ -25,12 +25,12 @@ class AttentionBackward {
       : core_(core),
         setting_(call.attributes.as<AttentionSetting>()),
         threshold_(soma::detail::dropout_threshold(setting_.dropout)),
-        inputs_(soma::detail::attention_backward_inputs(call.inputs)),
+        inputs_(soma::detail::attention_backward_inputs(setting_, call.inputs)),
         all_(core, inputs_.all),
         query_rows_(core, inputs_.q),
         out_(core, call.inputs[1]),
         dout_(core, call.inputs[3]),
-        width_(inputs_.channels / setting_.heads),
+        width_(inputs_.width),
         columns_((std::min)(width_, bank_columns)),
         strip_(lanes * (std::min)(bank_columns / columns_, bank_columns / lanes)),
         longest_(longest_pack(call.sequences)),
@@ -286,7 +286,8 @@ class AttentionBackward {
 }  // namespace detail
 
 inline void attention_backward(Core& core, const OperatorCall& call) {
-  check_attention_program(soma::detail::attention_backward_inputs(call.inputs));
+  check_attention_program(
+      soma::detail::attention_backward_inputs(call.attributes.as<AttentionSetting>(), call.inputs));
   detail::AttentionBackward backward(core, call);
   for_each_head(
       call, backward.width(), [&](const Pack& pack) { backward.begin(pack); },

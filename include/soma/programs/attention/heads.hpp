@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -78,8 +79,8 @@ void for_each_head(const OperatorCall& call, std::size_t width, const Begin& beg
   }
 }
 
-// The host's kernels take a mask, and queries that are other rows; these programs do not. Error
-// operator.value.
+// The host's kernels take a mask, queries that are other rows, and keys and values that several
+// heads share; these programs do not. Error operator.value.
 inline void check_attention_program(const soma::detail::AttentionInputs& inputs) {
   const auto refuse = [](std::string_view argument, const Tensor& tensor) {
     if (tensor.defined())
@@ -88,6 +89,10 @@ inline void check_attention_program(const soma::detail::AttentionInputs& inputs)
   };
   refuse("mask", inputs.mask);
   refuse("query_begins", inputs.query_begins);
+  if (inputs.group != 1)
+    fail(error_id::operator_value, "attention", "key_value_heads",
+         std::to_string(inputs.group) + " heads share keys and values, on a NeuronCore",
+         "as many as heads: only the host supports fewer");
 }
 
 // The numbers that are added to the scores of a pack: 0, but between rows of different sequences,

@@ -21,17 +21,13 @@ struct RotaryTables {
   RotaryTables(Core& core, const RotarySetting& setting, std::size_t positions, std::size_t width)
       : cosines(core.hold(Tensor::empty(core.context(), Shape{positions, width / 2}))),
         sines(core.hold(Tensor::empty(core.context(), Shape{positions, width / 2}))) {
-    const std::size_t pairs = width / 2;
-    auto* const cosine = cosines.mutable_data<float>();
-    auto* const sine = sines.mutable_data<float>();
-    soma::detail::for_ranges(
-        core.context(), positions, pairs * 64, [&](std::size_t begin, std::size_t end) {
-          for (std::size_t i = begin * pairs; i < end * pairs; ++i) {
-            const soma::detail::RotaryTurn turn(setting, width, i / pairs, i % pairs);
-            cosine[i] = static_cast<float>(turn.cosine);
-            sine[i] = static_cast<float>(turn.sine);
-          }
-        });
+    auto* const to_cosine = cosines.mutable_data<float>();
+    auto* const to_sine = sines.mutable_data<float>();
+    soma::detail::for_rotary_turns(core.context(), setting, positions, width,
+                                   [&](std::size_t i, double cosine, double sine) {
+                                     to_cosine[i] = static_cast<float>(cosine);
+                                     to_sine[i] = static_cast<float>(sine);
+                                   });
   }
   Tensor cosines, sines;
 };

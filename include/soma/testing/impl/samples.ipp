@@ -9,6 +9,7 @@
 #include <soma/testing/samples/attention.hpp>
 #include <soma/testing/samples/choose.hpp>
 #include <soma/testing/samples/element.hpp>
+#include <soma/testing/samples/head_loss.hpp>
 #include <soma/testing/samples/image.hpp>
 #include <soma/testing/samples/loss.hpp>
 #include <soma/testing/samples/product.hpp>
@@ -60,8 +61,10 @@ inline constexpr NamedSamples sample_table[] = {
     {"dropout", &dropout_samples},
     {"element_loss", &element_loss_samples},
     {"embedding", &embedding_samples},
+    {"gated", &gated_samples},
     {"gather", &gather_samples},
     {"gru", &gru_samples},
+    {"head_loss", &head_loss_samples},
     {"linear", &linear_samples},
     {"lstm", &lstm_samples},
     {"matmul", &matmul_samples},
@@ -88,7 +91,6 @@ inline constexpr NamedSamples sample_table[] = {
     {bag_name, &embedding_bag_samples},
     {bag_logits_name, &bag_logits_samples},
     {bag_loss_name, &bag_loss_samples},
-    {full_softmax_name, &full_softmax_samples},
     {list_loss_name, &list_loss_samples},
     {Clamp::name, &parametric_samples<Clamp>},
     {Power::name, &parametric_samples<Power>},

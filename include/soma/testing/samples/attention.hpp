@@ -20,7 +20,9 @@ inline std::vector<ReferenceTensor> attention_reference(
   const auto given = [&](std::size_t i) { return inputs.size() > i && inputs[i].defined; };
   const ReferenceTensor& all = inputs[0];
   const bool apart = given(1), first = setting.first_rows;
-  const std::size_t channels = all.shape[1] / (apart ? 2 : 3), width = channels / setting.heads;
+  const std::size_t shared = key_value_heads_of(setting), group = setting.heads / shared,
+                    width = all.shape[1] / ((apart ? 0 : setting.heads) + 2 * shared),
+                    channels = setting.heads * width;
   const std::uint32_t threshold = dropout_threshold(setting.dropout);
   ReferenceTensor y{Shape{apart ? inputs[1].shape[0] : all.shape[0], channels}, {}};
   y.values.assign(y.shape.elements(), 0.0);
@@ -37,8 +39,9 @@ inline std::vector<ReferenceTensor> attention_reference(
         const auto at = [&](std::size_t part, std::size_t row, std::size_t c) {
           const std::size_t column = head * width + c;
           if (apart && part == 0) return inputs[1].values[(query_begin + row) * channels + column];
-          return all
-              .values[(begin + row) * all.shape[1] + (part - (apart ? 1 : 0)) * channels + column];
+          const double* const from = &all.values[(begin + row) * all.shape[1]];
+          if (part == 0) return from[column];
+          return from[(apart ? 0 : channels) + ((part - 1) * shared + head / group) * width + c];
         };
         std::vector<double> p(keys);
         double sum = 0;
@@ -78,6 +81,7 @@ struct AttentionSample {
   float probability = 0;
   bool apart = false, first_rows = false, causal = false, masked = false;
   std::vector<std::size_t> queries{};  // lengths of the sequences of queries, if they differ
+  std::size_t key_value_heads = 0;
 };
 
 inline Sample attention_sample(const AttentionSample& of) {
@@ -95,14 +99,17 @@ inline Sample attention_sample(const AttentionSample& of) {
     flags += queries * keys;
   }
   const bool apart = of.apart || !of.queries.empty();
+  const std::size_t width = of.channels / of.heads,
+                    shared = of.key_value_heads == 0 ? of.heads : of.key_value_heads;
   const double error = 16 * static_cast<double>(longest + of.channels / of.heads) * 0x1p-24;
   Sample sample{.name = std::to_string(rows) + " rows, " + std::to_string(of.heads) + " heads" +
                         (of.first_rows ? ", first rows"
                          : apart       ? ", queries apart"
                                        : "") +
                         (of.causal ? ", causal" : "") + (of.masked ? ", masked" : "") +
-                        (of.queries.empty() ? "" : ", other queries"),
-                .inputs = {{.shape = Shape{rows, (apart ? 2 : 3) * of.channels}},
+                        (of.queries.empty() ? "" : ", other queries") +
+                        (shared == of.heads ? "" : ", " + std::to_string(shared) + " of keys"),
+                .inputs = {{.shape = Shape{rows, ((apart ? 0 : of.heads) + 2 * shared) * width}},
                            {.shape = Shape{results, of.channels}, .left_out = !apart},
                            {.shape = Shape{flags},
                             .dtype = DType::boolean,
@@ -116,7 +123,8 @@ inline Sample attention_sample(const AttentionSample& of) {
                                                {.probability = of.probability,
                                                 .draw = {.seed = 1, .stream = 2, .step = 3}},
                                                of.first_rows,
-                                               of.causal},
+                                               of.causal,
+                                               of.key_value_heads},
                 .lengths = of.lengths,
                 .error = error,
                 .gradient_error = error,
@@ -152,7 +160,23 @@ inline OperatorSamples attention_samples() {
            .lengths = {3, 0, 4, 5},
            .probability = 0.25f,
            .queries = {2, 3, 0, 6}},
-           {.channels = 4, .heads = 1, .lengths = {5, 2}, .masked = true, .queries = {1, 8}}})
+           {.channels = 4, .heads = 1, .lengths = {5, 2}, .masked = true, .queries = {1, 8}},
+           {.channels = 24,
+           .heads = 6,
+           .lengths = {3, 0, 1, 7},
+           .causal = true,
+           .key_value_heads = 2},
+           {.channels = 12,
+           .heads = 4,
+           .lengths = {7, 2},
+           .probability = 0.25f,
+           .key_value_heads = 1},
+           {.channels = 8,
+           .heads = 4,
+           .lengths = {3, 1, 5},
+           .apart = true,
+           .first_rows = true,
+           .key_value_heads = 2}})
     result.samples.push_back(attention_sample(sample));
   return result;
 }

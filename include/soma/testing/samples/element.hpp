@@ -62,6 +62,27 @@ inline OperatorSamples dropout_samples() {
   return result;
 }
 
+inline OperatorSamples gated_samples() {
+  OperatorSamples result;
+  for (const Shape& shape : {Shape{2}, Shape{0, 6}, Shape{5, 34}, Shape{2, 3, 8}, Shape{3, 0}})
+    result.samples.push_back({.name = to_string(shape),
+                              .inputs = {{.shape = shape, .low = -6, .high = 6}},
+                              // Below 6 units for the slope of silu, and two products.
+                              .error = 8 * 0x1p-24,
+                              .gradient_error = 8 * 0x1p-24});
+  result.reference = [](const Sample&, const std::vector<ReferenceTensor>& inputs) {
+    const Shape& shape = inputs[0].shape;
+    const std::size_t columns = shape.columns() / 2;
+    ReferenceTensor y{shape.with(shape.rank() - 1, columns), {}};
+    for (std::size_t i = 0; i < y.shape.elements(); ++i) {
+      const double* const row = &inputs[0].values[i / columns * 2 * columns + i % columns];
+      y.values.push_back(row[0] / (1 + std::exp(-row[0])) * row[columns]);
+    }
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
 inline std::vector<Sample> unary_inputs(Unary function) {
   const double low = describe(function).least_sample, high = 6;
   std::vector<Sample> samples;

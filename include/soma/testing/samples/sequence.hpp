@@ -160,6 +160,20 @@ inline OperatorSamples rnn_samples() {
   return result;
 }
 
+inline double scaled_frequency(const RotaryScaling& scaling, double own) {
+  const auto factor = static_cast<double>(scaling.factor);
+  if (scaling.kind == RotaryScaling::Kind::none) return own;
+  if (scaling.kind == RotaryScaling::Kind::linear) return own / factor;
+  const double wavelength = 2 * std::acos(-1.0) / own,
+               low = static_cast<double>(scaling.low_frequency_factor),
+               high = static_cast<double>(scaling.high_frequency_factor),
+               positions = static_cast<double>(scaling.original_positions);
+  if (wavelength < positions / high) return own;
+  if (wavelength > positions / low) return own / factor;
+  const double share = (positions / wavelength - low) / (high - low);
+  return (1 - share) * own / factor + share * own;
+}
+
 inline std::vector<ReferenceTensor> rotary_reference(const Sample& sample,
                                                      const std::vector<ReferenceTensor>& inputs) {
   const auto& setting = sample.attributes.as<RotarySetting>();
@@ -175,10 +189,11 @@ inline std::vector<ReferenceTensor> rotary_reference(const Sample& sample,
     const std::size_t position = shape.rank() == 2 ? positions[row] : row % shape[shape.rank() - 2];
     for (std::size_t column = 0; column < turned; ++column) {
       if (column % width >= half) continue;
-      const double angle =
-          static_cast<double>(position + setting.first_position) /
-          std::pow(static_cast<double>(setting.base),
-                   2.0 * static_cast<double>(column % width) / static_cast<double>(width));
+      const double own =
+          1 / std::pow(static_cast<double>(setting.base),
+                       2.0 * static_cast<double>(column % width) / static_cast<double>(width));
+      const double angle = static_cast<double>(position + setting.first_position) *
+                           scaled_frequency(setting.scaling, own);
       double &a = y.values[row * columns + column], &b = y.values[row * columns + column + half];
       const double before = a;
       a = before * std::cos(angle) - b * std::sin(angle);
@@ -206,6 +221,19 @@ inline OperatorSamples rotary_samples() {
   add({5, 12}, {.heads = 2, .columns = 8, .first_position = 1000}, {5});
   add({2, 3, 8}, {.heads = 2}, {});
   add({0, 8}, {.heads = 2}, {0});
+  add({9, 24},
+      {.heads = 3,
+       .columns = 18,
+       .first_position = 100,
+       .scaling = {.kind = RotaryScaling::Kind::linear, .factor = 4}},
+      {5, 4});
+  // Wavelengths of 6, 12, 23, 44, 83, 158, 300 and 570 positions: on both sides, and between.
+  add({6, 32},
+      {.heads = 2,
+       .base = 170,
+       .first_position = 500,
+       .scaling = {.kind = RotaryScaling::Kind::llama3, .factor = 8, .original_positions = 200}},
+      {6});
   return result;
 }
 

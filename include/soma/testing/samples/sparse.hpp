@@ -5,7 +5,6 @@
 #include <soma/ops/sparse/bag_logits.hpp>
 #include <soma/ops/sparse/bag_loss.hpp>
 #include <soma/ops/sparse/embedding_bag.hpp>
-#include <soma/ops/sparse/full_softmax.hpp>
 #include <soma/ops/sparse/list_loss.hpp>
 
 #include <algorithm>
@@ -116,40 +115,6 @@ inline OperatorSamples list_loss_samples() {
   result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
     return std::vector<ReferenceTensor>{list_loss_reference(
         inputs[0], inputs[1].values, inputs[2].values, sample.attributes.as<ListLossSetting>())};
-  };
-  return result;
-}
-
-inline OperatorSamples full_softmax_samples() {
-  OperatorSamples result;
-  const auto add = [&](std::size_t rows, std::size_t width, std::size_t classes,
-                       std::vector<double> offsets, std::vector<double> ids) {
-    result.samples.push_back(
-        {.name = std::to_string(rows) + " rows, " + std::to_string(classes) + " classes",
-         .inputs = {{.shape = Shape{rows, width}},
-                    {.shape = Shape{classes, width}},
-                    {.shape = Shape{classes}},
-                    {.shape = Shape{rows + 1}, .dtype = DType::int64, .values = offsets},
-                    {.shape = Shape{ids.size()}, .dtype = DType::int32, .values = ids}},
-         .attributes = ListLossSetting{},
-         .error = static_cast<double>(8 * width + 32) * 0x1p-24,
-         .gradient_error = static_cast<double>(8 * width + 32) * 0x1p-24});
-  };
-  add(3, 4, 7, {0, 1, 1, 3}, {2, 0, 6});
-  add(2, 5, 1, {0, 1, 2}, {0, 0});
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const std::size_t rows = inputs[0].shape[0], width = inputs[0].shape[1],
-                      classes = inputs[1].shape[0];
-    ReferenceTensor logits{Shape{rows, classes}, {}};
-    for (std::size_t i = 0; i < rows; ++i)
-      for (std::size_t c = 0; c < classes; ++c) {
-        double sum = inputs[2].values[c];
-        for (std::size_t k = 0; k < width; ++k)
-          sum += inputs[0].values[i * width + k] * inputs[1].values[c * width + k];
-        logits.values.push_back(sum);
-      }
-    return std::vector<ReferenceTensor>{list_loss_reference(
-        logits, inputs[3].values, inputs[4].values, sample.attributes.as<ListLossSetting>())};
   };
   return result;
 }

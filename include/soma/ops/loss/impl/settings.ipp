@@ -17,4 +17,13 @@ SOMA_INLINE void fields(FieldVisitor& visitor, CtcSetting& setting) {
   visitor.key("record", setting.record);
 }
 
+SOMA_INLINE void fields(FieldVisitor& visitor, HeadGradientSetting& setting) {
+  visitor.key("loss", setting.loss);
+  visitor.key("x", setting.x);
+  visitor.key("weight", setting.weight);
+  visitor.key("bias", setting.bias);
+  visitor.key("x_type", setting.x_type);
+  visitor.key("weight_type", setting.weight_type);
+}
+
 }  // namespace SOMA_NAMESPACE

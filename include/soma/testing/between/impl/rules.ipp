@@ -326,6 +326,25 @@ SOMA_INLINE bool label_loss_rule(Maker& maker, const Known& x, Call& call) {
   return true;
 }
 
+SOMA_INLINE bool head_loss_rule(Maker& maker, const Known& x, Call& call) {
+  const std::size_t rows = x.shape()[0], width = x.shape()[1], classes = maker.size();
+  if (rows == 0 || classes == 0 || classes * width > most_elements || maker.greatest(x) > 8)
+    return false;
+  CrossEntropySetting setting;
+  setting.reduction =
+      maker.choice().of({LossReduction::mean, LossReduction::sum, LossReduction::none});
+  if (maker.choice().chance(30)) setting.label_smoothing = 0.25f;
+  if (maker.choice().chance(30)) setting.ignore_index = 0;
+  if (setting.ignore_index == 0) setting.denominator = static_cast<double>(rows);
+  call.attributes = setting;
+  call.inputs.push_back(maker.leaf(Shape{classes, width}));
+  call.inputs.push_back(maker.whole_numbers(Shape{rows},
+                                            maker.choice().of({DType::int32, DType::int64}), 0,
+                                            static_cast<double>(classes) - 1));
+  call.inputs.push_back(maker.choice().chance(30) ? maker.leaf(Shape{classes}) : Ref{});
+  return true;
+}
+
 SOMA_INLINE bool element_loss_rule(Maker& maker, const Known& x, Call& call) {
   if (x.shape().elements() == 0 || maker.greatest(x) > 100) return false;
   ElementLossSetting setting;
@@ -387,6 +406,10 @@ SOMA_INLINE bool recurrent_rule(Maker& maker, const Known& x, Call& call) {
   call.inputs.push_back(state ? maker.leaf(Shape{count, hidden}) : Ref{});
   if (gates == 4) call.inputs.push_back(state ? maker.leaf(Shape{count, hidden}) : Ref{});
   return true;
+}
+
+SOMA_INLINE bool gated_rule(Maker& maker, const Known& x, Call&) {
+  return x.shape().columns() % 2 == 0 && maker.greatest(x) < 30;
 }
 
 SOMA_INLINE bool rotary_rule(Maker& maker, const Known& x, Call& call) {
@@ -490,10 +513,12 @@ inline constexpr NamedRule named_rules[] = {
     {"dropout", &dropout_rule, any_rank},
     {"element_loss", &element_loss_rule, any_rank},
     {"embedding", &embedding_rule, matrices},
+    {"gated", &gated_rule, 0b111110},
     {"gather", &gather_rule, 0b111110},
     {"gru", &recurrent_rule, matrices},
     {"rnn", &rnn_rule, matrices},
     {"ctc_loss", &ctc_rule, matrices},
+    {"head_loss", &head_loss_rule, matrices},
     {"linear", &linear_rule, 0b111110},
     {"lstm", &recurrent_rule, matrices},
     {"matmul", &matmul_rule, 0b111100},
