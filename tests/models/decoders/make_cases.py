@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the folders of small random decoders, with float64 losses, logits and gradients.
 
-Usage: make_cases.py FOLDER        (needs torch, transformers and safetensors; writes what the tests read)
+Usage: make_cases.py FOLDER [CASE...]   (needs torch, transformers, tokenizers and safetensors; writes what the tests read)
 
 Each case is a folder as transformers saves it, and expected.safetensors: the token ids and targets of three documents, the
 mean loss, the logits of the first document, the gradients of all parameters under the names and shapes of the file, and the
@@ -16,6 +16,7 @@ import sys
 
 import torch
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import (GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM,
                           Qwen2Config, Qwen2ForCausalLM)
 from transformers.models.llama import modeling_llama
@@ -180,13 +181,64 @@ def make(name, folder):
     print(name, losses[0], losses[-1], sum(os.path.getsize(folder / file) for file in os.listdir(folder)))
 
 
+LETTERS = ("Dear all, the train of 8:15 is late again, as it was on Monday and on Tuesday. "
+           "We wait at the platform; the café opens at nine. Yours, the people of platform 3.\n") * 3
+TEXTS = ["the train is late", "A café at nine!", "x", "the people of platform 3 wait at the train again and again"]
+# A merge crosses the border of the first pair.
+PAIRS = [("the tra", "in is late"), ("Is it late?", " yes, again"), ("Q: café?", "\u00e9")]
+
+
+def make_tokenizer(folder, with_start):
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(vocab_size=300, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False)
+    tokenizer.train_from_iterator([LETTERS], trainer)
+    tokenizer.add_special_tokens(["<s>", "</s>"])
+    start, end = tokenizer.token_to_id("<s>"), tokenizer.token_to_id("</s>")
+    if with_start:
+        tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", start)])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    names = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "</s>"}
+    (folder / "special_tokens_map.json").write_text(json.dumps(names, indent=1) + "\n")
+    (folder / "tokenizer_config.json").write_text(json.dumps({**names, "model_max_length": 32}, indent=1) + "\n")
+    return tokenizer, start, end
+
+
+def make_texts(name, folder):
+    """A folder with a tokenizer, and losses of texts and of prompts with answers."""
+    tokenizer, start, end = make_tokenizer(folder, name == "texts_llama")
+    rows = tokenizer.get_vocab_size() + 3  # a table with more rows than tokens
+    if name == "texts_gpt2":
+        model = GPT2LMHeadModel(GPT2Config(**{**GPT2, "vocab_size": rows, "bos_token_id": start, "eos_token_id": end}))
+    else:
+        model = LlamaForCausalLM(LlamaConfig(**{**SMALL, "vocab_size": rows, "bos_token_id": start, "eos_token_id": end},
+                                             num_key_value_heads=2, tie_word_embeddings=False))
+    randomize(model.eval(), torch.Generator().manual_seed(77))
+    model.save_pretrained(folder)
+    model = model.double()
+    documents = []
+    for prompt, answer in [("", text) for text in TEXTS] + PAIRS:
+        encoding = tokenizer.encode(prompt + answer)
+        ids = encoding.ids + [end]
+        first = next(i for i, (_, last) in enumerate(encoding.offsets) if last > len(prompt)) if prompt else 1
+        logits = model(torch.tensor([ids[:-1]])).logits[0].detach()
+        losses = torch.nn.functional.cross_entropy(logits, torch.tensor(ids[1:]), reduction="none")[first - 1:]
+        hits = (logits.argmax(-1) == torch.tensor(ids[1:]))[first - 1:]
+        documents.append({"prompt": prompt, "text": answer, "ids": ids, "first": first, "loss": losses.sum().item(),
+                          "hits": int(hits.sum()), "tokens": len(losses)})
+    (folder / "expected.json").write_text(json.dumps(documents, indent=1) + "\n")
+    print(name, rows, [document["loss"] for document in documents])
+
+
 def main():
-    torch.set_default_dtype(torch.float32)
     root = pathlib.Path(sys.argv[1])
-    for name in CASES:
+    for name in sys.argv[2:] or [*CASES, "texts_gpt2", "texts_llama"]:
         folder = root / name
         folder.mkdir(parents=True, exist_ok=True)
-        make(name, folder)
+        (make_texts if name.startswith("texts") else make)(name, folder)
+        for file in folder.iterdir():
+            file.chmod(0o644)
 
 
 main()

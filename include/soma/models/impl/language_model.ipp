@@ -4,6 +4,7 @@
 #include <soma/models/language_model.hpp>
 
 #include <soma/autograd/functions.hpp>
+#include <soma/autograd/losses.hpp>
 #include <soma/base/error.hpp>
 #include <soma/io/mapped_file.hpp>
 #include <soma/metrics/next_token.hpp>
@@ -266,8 +267,8 @@ SOMA_INLINE auto LanguageModel::finish(Tape& tape, const Var& hidden, const data
 
 SOMA_INLINE Var LanguageModel::loss(Tape& tape, const Var& hidden, const Tensor& targets,
                                     const data::Batch& batch) const {
-  return cross_entropy(tape, model_.logits(tape, hidden),
-                       tape.constant(targets, batch.inputs.sequences), nn::loss_of(batch));
+  return head_loss(tape, hidden, model_.head_weight(),
+                   tape.constant(targets, batch.inputs.sequences), nn::loss_of(batch));
 }
 
 SOMA_INLINE auto LanguageModel::evaluate(Tape& tape, const Var& hidden, const Tensor& targets,
@@ -285,7 +286,7 @@ SOMA_INLINE auto LanguageModel::evaluate(Tape& tape, const Var& hidden, const Te
     const Var each = cross_entropy(tape, scores, tape.constant(targets.slice(0, begin, end)),
                                    {.reduction = LossReduction::none});
     const Tensor best =
-        run(context_, *context_.built_in().top_k, TopKSetting{.k = 1, .dimension = 1},
+        run(context_, *context_.built_in().top_k, TopKSetting{.dimension = 1, .k = 1},
             {scores.value()})[1];
     for (std::size_t row = begin; row < end; ++row) {
       losses[row] = each.value().data<float>()[row - begin];

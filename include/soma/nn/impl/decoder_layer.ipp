@@ -3,6 +3,7 @@
 
 #include <soma/nn/decoder_layer.hpp>
 
+#include <soma/autograd/choosing.hpp>
 #include <soma/autograd/functions.hpp>
 #include <soma/autograd/recompute.hpp>
 #include <soma/nn/initial.hpp>
@@ -152,7 +153,7 @@ SOMA_INLINE void DecoderLayer::collect(Collector& collector) const {
 }
 
 SOMA_INLINE Var DecoderLayer::feed_forward(Tape& tape, const Var& x, const Var& residual) const {
-  const Var h = gated ? tape.apply(*tape.operators().gated, {}, {inner(tape, x)})
+  const Var h = gated ? soma::gated(tape, inner(tape, x))
                       : inner(tape, x, {.activation = activation});
   return outer(tape, h, {.dropout = outer_dropout.setting(tape)}, residual);
 }
