@@ -1,6 +1,6 @@
 // Any bytes as the hyperparameters of a training job: refused, or options in their ranges.
 
-#include "bert_classifier/arguments.hpp"
+#include "training/arguments.hpp"
 #include "bert_classifier/train/options.hpp"
 #include "check.hpp"
 

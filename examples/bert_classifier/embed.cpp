@@ -1,7 +1,7 @@
 // embed: a vector for each line.
 
 #include "bert_classifier/commands.hpp"
-#include "bert_classifier/compute.hpp"
+#include "training/compute.hpp"
 #include "bert_classifier/train/outputs.hpp"
 
 #include <soma/base/fixed.hpp>

@@ -1,8 +1,8 @@
 // evaluate, predict and describe.
 
-#include "bert_classifier/arguments.hpp"
+#include "training/arguments.hpp"
 #include "bert_classifier/commands.hpp"
-#include "bert_classifier/compute.hpp"
+#include "training/compute.hpp"
 #include "bert_classifier/fast/fast.hpp"
 #include "bert_classifier/results.hpp"
 #include "bert_classifier/train/outputs.hpp"

@@ -4,10 +4,7 @@
 #include <soma/io/atomic_file.hpp>
 #include <soma/io/confusion_csv.hpp>
 #include <soma/io/record_json.hpp>
-#include <soma/io/state_hash.hpp>
-#include <soma/nn/state.hpp>
 
-#include <cstdio>
 #include <iostream>
 
 using soma::fixed, soma::metrics::shown;
@@ -40,18 +37,6 @@ void write_confusion(const char* operation, const std::string& path,
   else
     file.write(confusion_list(labels, metrics));
   file.commit();
-}
-
-std::string weights_hash(soma::TensorSource& weights) {
-  const std::uint64_t hash = soma::state_hash(weights);
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
-  return text;
-}
-std::string weights_hash(const soma::Parameters& parameters) {
-  const soma::StateDict weights = soma::nn::state_dict(parameters);
-  soma::StateSource source(weights);
-  return weights_hash(source);
 }
 
 void print_json(const soma::metrics::Classification& metrics, double loss,

@@ -1,10 +1,8 @@
 // The results of a model in the form that train and evaluate print, for both kinds of models.
 #pragma once
 
-#include <soma/autograd/parameter.hpp>
 #include <soma/base/record.hpp>
 #include <soma/metrics/classification.hpp>
-#include <soma/state/tensor_source.hpp>
 
 #include <string>
 #include <vector>
@@ -13,10 +11,6 @@
 void write_confusion(const char* operation, const std::string& path,
                      const std::vector<std::string>& labels,
                      const soma::metrics::Classification& metrics);
-
-// The hash of all weights in 16 hexadecimal digits.
-std::string weights_hash(soma::TensorSource& weights);
-std::string weights_hash(const soma::Parameters& parameters);
 
 // Prints one JSON object in a line: the metrics, the loss, then the entries of `more`.
 void print_json(const soma::metrics::Classification& metrics, double loss,

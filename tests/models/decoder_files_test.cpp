@@ -127,7 +127,8 @@ TEST_CASE("losses, logits and gradients of decoders are those of float64", "[uni
       Tensor own = gradients.at(parameter);
       if (models::detail::is_turned(model.config.kind, parameter))
         own = contiguous(context, own.transpose(0, 1));
-      CHECK(distance(contiguous(context, own), wanted) < 2e-6);
+      // A vector is sums over all rows, which cancel.
+      CHECK(distance(contiguous(context, own), wanted) < (wanted.rank() == 2 ? 2e-6 : 3e-6));
       ++compared;
     }
     CHECK(compared == gradients.size());

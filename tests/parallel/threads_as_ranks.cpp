@@ -2,7 +2,7 @@
 // Usage: threads_as_ranks RANKS train OPTIONS...    Exit code: 0 done, 1 not.
 
 #include "bert_classifier/commands.hpp"
-#include "bert_classifier/launch/launch.hpp"
+#include "training/launch/launch.hpp"
 #include "bert_classifier/train/options.hpp"
 
 #include <CLI/CLI.hpp>

@@ -2,7 +2,7 @@
 // its time is measured.
 
 #include "bert_classifier/commands.hpp"
-#include "bert_classifier/compute.hpp"
+#include "training/compute.hpp"
 #include "bert_classifier/fast/fast.hpp"
 #include "bert_classifier/results.hpp"
 #include "bert_classifier/train/outputs.hpp"

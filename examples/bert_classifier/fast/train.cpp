@@ -1,25 +1,23 @@
 // train --model-kind fast.
 
-#include "bert_classifier/arguments.hpp"
+#include "training/arguments.hpp"
 #include "bert_classifier/commands.hpp"
-#include "bert_classifier/compute.hpp"
+#include "training/compute.hpp"
 #include "bert_classifier/fast/fast.hpp"
-#include "bert_classifier/launch/launch.hpp"
+#include "training/launch/launch.hpp"
 #include "bert_classifier/report/report.hpp"
 #include "bert_classifier/results.hpp"
-#include "bert_classifier/train/ending.hpp"
-#include "bert_classifier/train/logs.hpp"
-#include "bert_classifier/train/optimizer.hpp"
+#include "training/ending.hpp"
+#include "training/optimizer.hpp"
 #include "bert_classifier/train/outputs.hpp"
-#include "bert_classifier/train/profile.hpp"
+#include "training/observers.hpp"
 #include "bert_classifier/train/rows.hpp"
-#include "bert_classifier/train/trainer_options.hpp"
+#include "training/trainer_options.hpp"
+#include "training/weights_hash.hpp"
 
 #include <soma/data/prefetch.hpp>
 #include <soma/models/fast_classifier.hpp>
 #include <soma/sparse.hpp>
-#include <soma/train/callbacks/status_publisher.hpp>
-#include <soma/train/console_progress.hpp>
 #include <soma/train/trainer.hpp>
 
 #include <iostream>
@@ -31,7 +29,6 @@
 #include <utility>
 #include <vector>
 
-#include <unistd.h>
 
 namespace {
 
@@ -102,12 +99,7 @@ int train_fast(const TrainOptions& given, const TrainOptions& options, Launch& l
   soma::models::FastClassifier model(context, chosen);
   if (!options.quiet) print_choice(model.options(), settings.epochs);
 
-  soma::data::BatchOptions batching{
-      .batch_sequences = options.batch_tokens != 0 ? 0 : options.batch_size,
-      .batch_tokens = options.batch_tokens,
-      .shuffle = !options.no_shuffle,
-      .seed = options.seed,
-      .shards = options.shards};
+  soma::data::BatchOptions batching = batch_options(options);
   const auto source = model.batches(rows.train, batching);
   batching.shuffle = false;
   const auto held_out = rows.held_out.empty() ? nullptr : model.batches(rows.held_out, batching);
@@ -124,23 +116,10 @@ int train_fast(const TrainOptions& given, const TrainOptions& options, Launch& l
   settings.optimizer = &optimizer;
   soma::train::Trainer trainer(context, model, settings);
 
-  std::optional<soma::train::ConsoleProgress> progress;
-  if (!options.quiet)
-    trainer.add(progress.emplace(
-        std::cerr, soma::train::ConsoleProgressOptions{.terminal = isatty(STDERR_FILENO) != 0}));
-  std::optional<Expendable<StepProfile>> profile;
-  if (!options.profile.empty()) trainer.add(profile.emplace(context, options.profile, std::cerr));
-  std::optional<Expendable<JsonLog>> json_log;
-  if (!options.log_json.empty())
-    trainer.add(json_log.emplace(options.log_json, options.resume, launch.rank(), launch.size()));
-  std::optional<Expendable<TensorBoardLog>> tensorboard;
-  if (!options.tensorboard.empty())
-    trainer.add(tensorboard.emplace(options.tensorboard, compute.device()));
-  std::optional<Expendable<soma::train::StatusPublisher>> published;
-  if (options.publish) trainer.add(published.emplace(soma::train::own_command(), "fast"));
-  std::optional<Expendable<soma::train::RunCurves>> curves;
-  if (!options.plot.empty() || !options.report.empty())
-    trainer.add(curves.emplace(curves_options(options)));
+  Observers observers(
+      options, launch, compute,
+      {.kind = "fast", .title = curves_title(options), .page = options.report});
+  observers.watch(trainer);
 
   const soma::train::Report report = trainer.fit(prefetched, held_out.get(), &stop_requested);
 
@@ -151,12 +130,7 @@ int train_fast(const TrainOptions& given, const TrainOptions& options, Launch& l
   std::optional<soma::train::Evaluation> tested;
   if (test != nullptr && !report.interrupted)
     tested = measure_test(context, model, *test, trainer.precision());
-  if (json_log)
-    json_log->write([&](JsonLog& log) {
-      if (tested) log.tested(*tested);
-      log.done(report, hash);
-    });
-  const std::string picture = end_curves(curves, options);
+  const std::string picture = observers.end(report, tested, hash);
   if (!options.report.empty())
     write_report(options,
                  {.run = report,

@@ -88,14 +88,12 @@ std::vector<WrongText> wrong_texts(const ReportParts& parts) {
 
 }  // namespace
 
-soma::train::RunCurvesOptions curves_options(const TrainOptions& options) {
-  return {.title = options.data.data.empty() ? "made-up reviews" : options.data.data,
-          .file = options.plot,
-          .page = options.report};
+std::string curves_title(const TrainOptions& options) {
+  return options.data.data.empty() ? "made-up reviews" : options.data.data;
 }
 
 void write_report(const TrainOptions& options, const ReportParts& parts) {
-  soma::train::ReportPage page{.title = curves_options(options).title, .picture = parts.picture};
+  soma::train::ReportPage page{.title = curves_title(options), .picture = parts.picture};
   page.results = soma::train::report_lines(parts.run);
   if (parts.tested) {
     page.results.emplace_back("test loss", soma::fixed(parts.tested->loss, 4));

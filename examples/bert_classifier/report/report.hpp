@@ -8,7 +8,6 @@
 #include <soma/text/labelled_text.hpp>
 
 #include <functional>
-#include <iostream>
 #include <optional>
 #include <span>
 #include <string>
@@ -30,20 +29,7 @@ struct ReportParts {
   AskModel ask;
 };
 
-soma::train::RunCurvesOptions curves_options(const TrainOptions& options);
-// The picture of a run that has ended; empty if none was requested, or if a full disk has ended it
-// (train/logs.hpp). Prints a line on standard error if it lacks steps of an earlier call.
-template <class ExpendableCurves>
-std::string end_curves(std::optional<ExpendableCurves>& curves, const TrainOptions& options) {
-  std::string picture;
-  if (!curves) return picture;
-  curves->write([&](const soma::train::RunCurves& known) {
-    picture = known.svg();
-    if (known.beginning() != 0 && !options.quiet)
-      std::cerr << "the curves begin after step " << known.beginning()
-                << ": no file has the curves of earlier steps\n";
-  });
-  return picture;
-}
+// The title of the curves of a run.
+std::string curves_title(const TrainOptions& options);
 // Writes the page of --report; asks the model about each validation text. Error file.write.
 void write_report(const TrainOptions& options, const ReportParts& parts);

@@ -2,7 +2,7 @@
 // reads and writes; the main thread loads the model and computes, with other threads if asked.
 
 #include "bert_classifier/commands.hpp"
-#include "bert_classifier/compute.hpp"
+#include "training/compute.hpp"
 #include "bert_classifier/serve/batcher.hpp"
 #include "bert_classifier/serve/bodies.hpp"
 #include "bert_classifier/serve/http.hpp"

@@ -1,6 +1,6 @@
 #include "bert_classifier/train/class_weights.hpp"
 
-#include "bert_classifier/arguments.hpp"
+#include "training/arguments.hpp"
 
 #include <soma/base/error.hpp>
 #include <soma/nn/class_weights.hpp>

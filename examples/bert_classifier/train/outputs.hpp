@@ -1,18 +1,11 @@
-// The outputs of a run, which are tested before anything is read, without leaving traces.
+// The outputs of this program's commands.
 #pragma once
 
 #include "bert_classifier/train/options.hpp"
 #include "bert_classifier/train/rows.hpp"
+#include "training/outputs.hpp"
 
-#include <soma/io/checkpoint_folder.hpp>
-
-#include <memory>
-
-// Two runs must not mix: without --resume, a folder with checkpoints is error checkpoint.step.
-// Others as of CheckpointFolder.
-std::unique_ptr<soma::CheckpointFolder> open_checkpoints(const TrainOptions& options);
-
-// Errors UsageError, file.write; if there are checkpoints already, those of open_checkpoints.
+// Errors as of try_run_outputs.
 void try_outputs(const TrainOptions& options, bool keeps_checkpoints);
 void try_outputs(const EvaluateOptions& options);
 void try_outputs(const EmbedOptions& options);

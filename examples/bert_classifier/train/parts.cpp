@@ -1,8 +1,8 @@
 #include "bert_classifier/train/parts.hpp"
 
-#include "bert_classifier/arguments.hpp"
+#include "training/arguments.hpp"
 #include "bert_classifier/train/class_weights.hpp"
-#include "bert_classifier/train/trainer_options.hpp"
+#include "training/trainer_options.hpp"
 
 #include <soma/data/content_hash.hpp>
 #include <soma/nn/freeze.hpp>
@@ -62,20 +62,6 @@ void freeze_layers(const TextClassifier& model, std::size_t count) {
                                              ".layer." + std::to_string(i) + ".*");
 }
 
-soma::train::PipelineOptions pipeline_options(const RankOptions& options) {
-  using namespace soma::train;
-  return {.partitions = options.automatic() ? 1 : std::stoul(options.partitions),
-          .microbatches = options.microbatches,
-          .schedule = options.pipeline == "simple" ? Pipeline::simple : Pipeline::interleaved,
-          .optimize = options.optimize == "speed" ? Optimize::speed : Optimize::memory,
-          .placement =
-              options.placement == "spread" ? soma::Placement::spread : soma::Placement::cluster,
-          .memory_limit = options.memory_limit,
-          .network = options.network,
-          .decision = options.partition_file,
-          .cuts = options.cuts};
-}
-
 }  // namespace
 
 std::unique_ptr<TextClassifier> make_model(soma::Context& context, const TrainOptions& options,
@@ -119,7 +105,6 @@ std::unique_ptr<TextClassifier> make_model(soma::Context& context, const TrainOp
 soma::train::TrainerOptions trainer_options(const TrainOptions& options, Launch& launch) {
   soma::train::TrainerOptions result = common_trainer_options(options, launch);
   result.epochs = epochs(options);
-  result.pipeline = pipeline_options(options.ranks);
   return result;
 }
 
@@ -150,12 +135,4 @@ std::unique_ptr<soma::data::BatchSource> make_source(soma::Context& context,
                                 .max_tokens = model.max_length(),
                                 .settings = tokenizer.value(),
                                 .encode_pair = encode_pair});
-}
-
-soma::data::BatchOptions batch_options(const TrainOptions& options) {
-  return {.batch_sequences = options.batch_tokens != 0 ? 0 : options.batch_size,
-          .batch_tokens = options.batch_tokens,
-          .shuffle = !options.no_shuffle,
-          .seed = options.seed,
-          .shards = options.shards};
 }

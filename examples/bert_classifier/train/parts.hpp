@@ -3,6 +3,7 @@
 
 #include "bert_classifier/train/options.hpp"
 #include "bert_classifier/train/rows.hpp"
+#include "training/trainer_options.hpp"
 
 #include <soma/data/token_source.hpp>
 #include <soma/models/text_classifier.hpp>
@@ -23,7 +24,5 @@ std::unique_ptr<soma::data::BatchSource> make_source(soma::Context& context,
                                                      const soma::models::TextClassifier& model,
                                                      const TrainingRows& rows,
                                                      const soma::data::BatchOptions& batching);
-
-soma::data::BatchOptions batch_options(const TrainOptions& options);
 
 soma::train::TrainerOptions trainer_options(const TrainOptions& options, Launch& launch);

@@ -1,10 +1,10 @@
 // plan: the ways to lay a training out on ranks, before it runs.
 
-#include "bert_classifier/arguments.hpp"
+#include "training/arguments.hpp"
 #include "bert_classifier/commands.hpp"
-#include "bert_classifier/compute.hpp"
-#include "bert_classifier/launch/launch.hpp"
-#include "bert_classifier/train/optimizer.hpp"
+#include "training/compute.hpp"
+#include "training/launch/launch.hpp"
+#include "training/optimizer.hpp"
 #include "bert_classifier/train/parts.hpp"
 
 #include <soma/pipeline.hpp>

@@ -1,6 +1,6 @@
 #include "bert_classifier/train/rows.hpp"
 
-#include "bert_classifier/arguments.hpp"
+#include "training/arguments.hpp"
 #include "bert_classifier/commands.hpp"
 #include "bert_classifier/train/baselines.hpp"
 #include "bert_classifier/train/reviews.hpp"

@@ -1,31 +1,27 @@
 // train: reads rows and a model, writes a trained model.
 
-#include "bert_classifier/arguments.hpp"
+#include "training/arguments.hpp"
 #include "bert_classifier/commands.hpp"
-#include "bert_classifier/compute.hpp"
+#include "training/compute.hpp"
 #include "bert_classifier/fast/fast.hpp"
-#include "bert_classifier/launch/launch.hpp"
+#include "training/launch/launch.hpp"
 #include "bert_classifier/report/report.hpp"
 #include "bert_classifier/results.hpp"
-#include "bert_classifier/train/ending.hpp"
-#include "bert_classifier/train/logs.hpp"
-#include "bert_classifier/train/optimizer.hpp"
+#include "training/ending.hpp"
+#include "training/optimizer.hpp"
 #include "bert_classifier/train/outputs.hpp"
 #include "bert_classifier/train/parts.hpp"
-#include "bert_classifier/train/profile.hpp"
+#include "training/observers.hpp"
 #include "bert_classifier/train/rows.hpp"
-#include "bert_classifier/train/trainer_options.hpp"
+#include "training/trainer_options.hpp"
+#include "training/weights_hash.hpp"
 
 #include <soma/data/prefetch.hpp>
 #include <soma/io/atomic_file.hpp>
-#include <soma/io/checkpoint_part_folder.hpp>
 #include <soma/io/precision_json.hpp>
 #include <soma/models/text_classifier.hpp>
 #include <soma/pipeline.hpp>
-#include <soma/runtime/host.hpp>
 #include <soma/soma.hpp>
-#include <soma/train/callbacks/status_publisher.hpp>
-#include <soma/train/console_progress.hpp>
 #include <soma/train/stoppable_source.hpp>
 
 #include <algorithm>
@@ -38,8 +34,6 @@
 #include <string_view>
 #include <vector>
 
-#include <unistd.h>
-
 namespace {
 
 using soma::models::TextClassifier;
@@ -51,40 +45,15 @@ std::uint64_t steps_of(const soma::data::BatchSource& source, const TrainingRows
   std::uint64_t batches = source.batches(0);
   if (rows.stream && options.batch_tokens == 0)
     batches = (rows.stream->count + options.batch_size - 1) / options.batch_size;
-  const std::uint64_t all =
-      (batches + settings.accumulate - 1) / settings.accumulate * settings.epochs;
-  return settings.max_steps != 0 && (all == 0 || settings.max_steps < all) ? settings.max_steps
-                                                                           : all;
+  return run_steps(batches, settings);
 }
 
 // The options of ranks other than 0.
 TrainOptions without_outputs(TrainOptions options) {
-  for (std::string* path :
-       {&options.output, &options.confusion, &options.profile, &options.log_json,
-        &options.tensorboard, &options.plot, &options.report})
-    path->clear();
-  options.quiet = true;
+  options.silence();
+  options.confusion.clear();
+  options.report.clear();
   return options;
-}
-
-// All ranks know the mistake; rank 0 reports it, and ends the others while they wait.
-void check_pipeline(const soma::train::PipelineOptions& pipeline, Launch& launch,
-                    std::size_t shards) {
-  try {
-    soma::train::check_pipeline(pipeline, static_cast<std::size_t>(launch.size()), shards);
-  } catch (const soma::Error&) {
-    if (launch.rank() != 0) launch.communicator()->barrier();
-    throw;
-  }
-}
-
-std::unique_ptr<soma::CheckpointStore> open_checkpoints(
-    const TrainOptions& options, int rank, const soma::train::TrainerOptions& settings) {
-  if (options.checkpoint.empty()) return nullptr;
-  if (rank == 0) return open_checkpoints(options);
-  // Other ranks read rank 0's checkpoints, unless they write parts.
-  if (!settings.shard_optimizer && settings.pipeline.partitions == 1) return nullptr;
-  return std::make_unique<soma::CheckpointPartFolder>(options.checkpoint);
 }
 
 }  // namespace
@@ -98,7 +67,10 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   soma::train::TrainerOptions settings = trainer_options(options, launch);
   bool pipeline = options.ranks.has_pipeline();
   if (pipeline && !options.ranks.automatic())
-    check_pipeline(settings.pipeline, launch, options.shards);
+    check_on_all(launch, [&] {
+      soma::train::check_pipeline(settings.pipeline, static_cast<std::size_t>(launch.size()),
+                                  options.shards);
+    });
   try_outputs(options, launch.rank() == 0);  // before anything is read
   if (launch.rank() == 0 && options.output.empty())
     std::cout << "There is no --output: the trained model will not be kept"
@@ -136,7 +108,7 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   soma::data::Prefetch prefetched(*source);
 
   const std::unique_ptr<soma::CheckpointStore> checkpoints =
-      open_checkpoints(options, launch.rank(), settings);
+      open_checkpoints(options, launch, settings);
   settings.checkpoints = checkpoints.get();
   std::optional<soma::train::TrainerBase> whole;
   std::optional<soma::train::PipelineTrainer> stages;
@@ -146,35 +118,13 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
     whole.emplace(context, *model, settings);
   soma::train::TrainerBase& trainer = pipeline ? *stages : *whole;
 
-  std::optional<soma::train::ConsoleProgress> progress;
-  if (!options.quiet) {
-    launch.warn(std::cerr);
-    const soma::HostDescription host = describe_host(context);
-    const bool narrow = settings.precision.gemm_weights.format.mantissa_bits <= 7;
-    const double peak = host.product_gflops_per_core(narrow);
-    progress.emplace(std::cerr,
-                     soma::train::ConsoleProgressOptions{.terminal = isatty(STDERR_FILENO) != 0,
-                                                         .peak_gflops = peak * host.threads});
-    trainer.add(*progress);
-  }
-  std::optional<Expendable<StepProfile>> profile;
-  if (!options.profile.empty()) trainer.add(profile.emplace(context, options.profile, std::cerr));
-  std::optional<Expendable<JsonLog>> json_log;
-  if (!options.log_json.empty())
-    trainer.add(json_log.emplace(options.log_json, options.resume, launch.rank(), launch.size()));
-  std::optional<Expendable<TensorBoardLog>> tensorboard;
-  if (!options.tensorboard.empty())
-    trainer.add(tensorboard.emplace(options.tensorboard, compute.device()));
-  std::optional<Expendable<soma::train::StatusPublisher>> published;
-  if (options.publish) trainer.add(published.emplace(soma::train::own_command(), "bert"));
-  if (published && options.compute.predict)
-    published->write([&](soma::train::StatusPublisher& page) {
-      page.show_engines([&] { return compute.device()->runs().predicted; },
-                        [&] { return compute.device_bytes(); });
-    });
-  std::optional<Expendable<soma::train::RunCurves>> curves;
-  if (!options.plot.empty() || !options.report.empty())
-    trainer.add(curves.emplace(curves_options(options)));
+  Observers observers(
+      options, launch, compute,
+      {.kind = "bert",
+       .title = curves_title(options),
+       .page = options.report,
+       .narrow_products = settings.precision.gemm_weights.format.mantissa_bits <= 7});
+  observers.watch(trainer);
 
   const soma::train::Report report = trainer.fit(prefetched, held_out.get(), &stop_requested);
 
@@ -202,12 +152,7 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   }
   if (report.evaluated)
     write_confusion("train", options.confusion, model->labels(), report.metrics);
-  if (json_log)
-    json_log->write([&](JsonLog& log) {
-      if (tested) log.tested(*tested);
-      log.done(report, hash);
-    });
-  const std::string picture = end_curves(curves, options);
+  const std::string picture = observers.end(report, tested, hash);
   if (!options.report.empty())
     write_report(options, {.run = report,
                            .tested = tested,

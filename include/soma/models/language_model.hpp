@@ -46,6 +46,10 @@ struct LanguageModelOptions {
   nn::InitialStore* later = nullptr;
 };
 
+// The most rows of a sequence where `length` is 0: the model's positions, at most 1,024; else
+// `length`.
+std::size_t usual_length(const DecoderConfig& config, std::size_t length = 0);
+
 struct SaveLanguageModelOptions {
   std::optional<DType> weights{};  // not set: the type of the folder that the model came from
   std::size_t shard_bytes = 0;     // SaveDecoderOptions::shard_bytes

@@ -11,6 +11,7 @@
 #include <soma/text/impl/byte_source.ipp>
 #include <soma/text/impl/counted_features.ipp>
 #include <soma/text/impl/distinct_hashes.ipp>
+#include <soma/text/impl/documents.ipp>
 #include <soma/text/impl/json_row.ipp>
 #include <soma/text/impl/labelled_text.ipp>
 #include <soma/text/impl/record_reader.ipp>

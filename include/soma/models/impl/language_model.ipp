@@ -64,6 +64,13 @@ inline bool begins_with(std::span<const std::int32_t> ids, std::span<const std::
 
 namespace SOMA_NAMESPACE::models {
 
+SOMA_INLINE std::size_t usual_length(const DecoderConfig& config, std::size_t length) {
+  constexpr std::size_t usual = 1024;
+  if (length != 0) return length;
+  const std::size_t most = config.most_rows();
+  return (std::min)({usual, config.positions, most == 0 ? usual : most});
+}
+
 SOMA_INLINE LanguageModel::LanguageModel(Context& context, text::ByteTokenizer tokenizer,
                                          const DecoderConfigFile& file,
                                          const LanguageModelOptions& options, NamedFiles files)
@@ -71,18 +78,12 @@ SOMA_INLINE LanguageModel::LanguageModel(Context& context, text::ByteTokenizer t
       tokenizer_(std::move(tokenizer)),
       file_(file),
       files_(std::move(files)),
-      windows_{options.length, options.overlap},
+      windows_{usual_length(file.config, options.length), options.overlap},
       trained_(options.trained),
       end_id_(tokenizer_.end_id()),
       model_(nn::Scope{context, options.seed, "", options.later},
              checked(file.config, options, tokenizer_.id_count())),
       parameters_(nn::parameters(model_)) {
-  constexpr std::size_t usual = 1024;
-  const std::size_t most = config().most_rows();
-  if (windows_.length == 0) {
-    windows_.length = (std::min)(usual, config().positions);
-    if (most != 0) windows_.length = (std::min)(windows_.length, most);
-  }
   data::windows_of({}, windows_);  // checks the options
   if (end_id_ < 0 && !file.end_ids.empty()) end_id_ = file.end_ids.front();
   if (end_id_ >= 0 && static_cast<std::size_t>(end_id_) >= config().vocabulary)

@@ -1,7 +1,7 @@
 // The optimizer that the command line names.
 #pragma once
 
-#include "bert_classifier/train/options.hpp"
+#include "training/run_options.hpp"
 
 #include <soma/autograd/parameter.hpp>
 #include <soma/numeric/precision.hpp>
@@ -20,5 +20,5 @@ void check_no_optimizer_option(const OptimizerOptions& options, std::string_view
 // of the optimizer.
 std::unique_ptr<soma::optim::Optimizer> make_optimizer(soma::Context& context,
                                                        const soma::Parameters& parameters,
-                                                       const TrainOptions& options,
+                                                       const RunOptions& options,
                                                        const soma::Precision& precision);

@@ -1,6 +1,6 @@
-#include "bert_classifier/launch/channels.hpp"
+#include "training/launch/channels.hpp"
 
-#include "bert_classifier/arguments.hpp"
+#include "training/arguments.hpp"
 
 #include <soma/base/error.hpp>
 

@@ -1,6 +1,6 @@
-#include "bert_classifier/train/optimizer.hpp"
+#include "training/optimizer.hpp"
 
-#include "bert_classifier/arguments.hpp"
+#include "training/arguments.hpp"
 
 #include <soma/optim/adadelta.hpp>
 #include <soma/optim/adafactor.hpp>
@@ -86,7 +86,7 @@ void check_no_optimizer_option(const OptimizerOptions& options, std::string_view
 
 std::unique_ptr<soma::optim::Optimizer> make_optimizer(soma::Context& context,
                                                        const soma::Parameters& parameters,
-                                                       const TrainOptions& options,
+                                                       const RunOptions& options,
                                                        const soma::Precision& precision) {
   using namespace soma::optim;
   const OptimizerOptions& given = options.optimizer;

@@ -1,7 +1,7 @@
-#include "bert_classifier/launch/launch.hpp"
+#include "training/launch/launch.hpp"
 
-#include "bert_classifier/commands.hpp"
-#include "bert_classifier/launch/surroundings.hpp"
+#include "training/stop.hpp"
+#include "training/launch/surroundings.hpp"
 
 #include <soma/base/error.hpp>
 #include <soma/parallel/partition.hpp>
@@ -22,7 +22,7 @@
 #include <sched.h>
 #include <unistd.h>
 
-#ifdef BERT_CLASSIFIER_MPI
+#ifdef SOMA_TRAINING_MPI
 #include <soma/mpi.hpp>
 #endif
 
@@ -41,7 +41,7 @@ constexpr std::chrono::seconds time_of_rank_0{3};
 
 }  // namespace
 
-#ifdef BERT_CLASSIFIER_MPI
+#ifdef SOMA_TRAINING_MPI
 
 namespace {
 

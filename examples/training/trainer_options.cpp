@@ -1,8 +1,8 @@
-#include "bert_classifier/train/trainer_options.hpp"
+#include "training/trainer_options.hpp"
 
-#include "bert_classifier/arguments.hpp"
-#include "bert_classifier/launch/launch.hpp"
-#include "bert_classifier/train/optimizer.hpp"
+#include "training/arguments.hpp"
+#include "training/launch/launch.hpp"
+#include "training/optimizer.hpp"
 
 #include <soma/io/precision_json.hpp>
 
@@ -15,7 +15,7 @@
 namespace {
 
 // An option that the schedule does not read is a mistake.
-void set_schedule(const TrainOptions& options, soma::optim::Schedule& schedule) {
+void set_schedule(const RunOptions& options, soma::optim::Schedule& schedule) {
   using soma::optim::Decay;
   const auto& names = soma::optim::decay_names;
   schedule.decay =
@@ -46,9 +46,23 @@ void set_schedule(const TrainOptions& options, soma::optim::Schedule& schedule) 
        {Decay::linear, Decay::cosine, Decay::plateau, Decay::one_cycle, Decay::warm_restarts});
 }
 
+soma::train::PipelineOptions pipeline_options(const RankOptions& options) {
+  using namespace soma::train;
+  return {.partitions = options.automatic() ? 1 : std::stoul(options.partitions),
+          .microbatches = options.microbatches,
+          .schedule = options.pipeline == "simple" ? Pipeline::simple : Pipeline::interleaved,
+          .optimize = options.optimize == "speed" ? Optimize::speed : Optimize::memory,
+          .placement =
+              options.placement == "spread" ? soma::Placement::spread : soma::Placement::cluster,
+          .memory_limit = options.memory_limit,
+          .network = options.network,
+          .decision = options.partition_file,
+          .cuts = options.cuts};
+}
+
 }  // namespace
 
-soma::train::TrainerOptions common_trainer_options(const TrainOptions& options, Launch& launch) {
+soma::train::TrainerOptions common_trainer_options(const RunOptions& options, Launch& launch) {
   soma::train::TrainerOptions result;
   result.max_steps = options.max_steps;
   result.batch_size = options.batch_size;
@@ -80,5 +94,21 @@ soma::train::TrainerOptions common_trainer_options(const TrainOptions& options, 
   result.reduce_bucket_bytes = options.ranks.bucket_bytes;
   result.overlap = !options.ranks.no_overlap;
   result.shard_optimizer = options.ranks.shard_optimizer;
+  result.pipeline = pipeline_options(options.ranks);
   return result;
+}
+
+soma::data::BatchOptions batch_options(const RunOptions& options) {
+  return {.batch_sequences = options.batch_tokens != 0 ? 0 : options.batch_size,
+          .batch_tokens = options.batch_tokens,
+          .shuffle = !options.no_shuffle,
+          .seed = options.seed,
+          .shards = options.shards};
+}
+
+std::uint64_t run_steps(std::uint64_t batches, const soma::train::TrainerOptions& settings) {
+  const std::uint64_t all =
+      (batches + settings.accumulate - 1) / settings.accumulate * settings.epochs;
+  return settings.max_steps != 0 && (all == 0 || settings.max_steps < all) ? settings.max_steps
+                                                                           : all;
 }

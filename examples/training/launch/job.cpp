@@ -1,7 +1,7 @@
-#include "bert_classifier/launch/job.hpp"
+#include "training/launch/job.hpp"
 
-#include "bert_classifier/arguments.hpp"
-#include "bert_classifier/launch/channels.hpp"
+#include "training/arguments.hpp"
+#include "training/launch/channels.hpp"
 
 #include <soma/base/json_limits.hpp>
 

@@ -1,7 +1,7 @@
 // The end of a training: the files that remain, and the quality on the rows of a test.
 #pragma once
 
-#include "bert_classifier/train/options.hpp"
+#include "training/run_options.hpp"
 
 #include <soma/train/evaluate.hpp>
 #include <soma/train/report.hpp>
@@ -14,7 +14,7 @@ class Launch;
 // The remains of a run after a stop: a checkpoint to resume from; without checkpoints the present
 // model, unless it would replace a better trained one. The same on all ranks.
 enum class Kept : unsigned char { nothing, checkpoint, model };
-Kept what_to_keep(const TrainOptions& given, const soma::train::Report& report);
+Kept what_to_keep(const RunOptions& given, const soma::train::Report& report);
 
 // Not set if a stop has cut it short.
 std::optional<soma::train::Evaluation> measure_test(soma::Context& context, soma::nn::Task& model,
@@ -23,5 +23,5 @@ std::optional<soma::train::Evaluation> measure_test(soma::Context& context, soma
 void print_test(const soma::train::Evaluation& evaluation);
 // Prints the last lines and returns the exit code: 1 if a stop has lost work. `steps`: of the whole
 // run, 0 if unknown.
-int say_ending(const TrainOptions& given, Launch& launch, const soma::train::Report& report,
+int say_ending(const RunOptions& given, Launch& launch, const soma::train::Report& report,
                Kept kept, std::uint64_t steps);

@@ -2,7 +2,7 @@
 // its operators.
 #pragma once
 
-#include "bert_classifier/train/options.hpp"
+#include "training/run_options.hpp"
 
 #include <soma/programs/neuroncore_device.hpp>
 #include <soma/runtime/context.hpp>

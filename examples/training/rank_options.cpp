@@ -1,6 +1,6 @@
-#include "bert_classifier/train/rank_options.hpp"
+#include "training/rank_options.hpp"
 
-#include "bert_classifier/train/validators.hpp"
+#include "training/validators.hpp"
 
 #include <CLI/CLI.hpp>
 

@@ -1,4 +1,4 @@
-#include "bert_classifier/arguments.hpp"
+#include "training/arguments.hpp"
 
 #include <soma/base/json_limits.hpp>
 #include <soma/io/mapped_file.hpp>

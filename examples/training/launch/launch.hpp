@@ -2,7 +2,7 @@
 // ranks.
 #pragma once
 
-#include "bert_classifier/train/options.hpp"
+#include "training/run_options.hpp"
 
 #include <soma/parallel/communicator.hpp>
 
@@ -75,3 +75,15 @@ class Launch {
   // The original targets of std::cout and std::cerr before they were silenced.
   std::streambuf *out_ = nullptr, *error_ = nullptr;
 };
+
+// Makes a check that fails on all ranks alike: rank 0 reports the mistake, and ends the others
+// while they wait.
+template <class Check>
+void check_on_all(Launch& launch, const Check& check) {
+  try {
+    check();
+  } catch (...) {
+    if (launch.rank() != 0) launch.communicator()->barrier();
+    throw;
+  }
+}

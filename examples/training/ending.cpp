@@ -1,7 +1,7 @@
-#include "bert_classifier/train/ending.hpp"
+#include "training/ending.hpp"
 
-#include "bert_classifier/commands.hpp"
-#include "bert_classifier/launch/launch.hpp"
+#include "training/stop.hpp"
+#include "training/launch/launch.hpp"
 
 #include <soma/base/fixed.hpp>
 #include <soma/train/stoppable_source.hpp>
@@ -11,7 +11,7 @@
 #include <string>
 #include <system_error>
 
-Kept what_to_keep(const TrainOptions& given, const soma::train::Report& report) {
+Kept what_to_keep(const RunOptions& given, const soma::train::Report& report) {
   if (!report.interrupted) return Kept::model;
   if (!given.checkpoint.empty()) return Kept::checkpoint;
   if (given.output.empty() || report.steps == 0) return Kept::nothing;
@@ -41,7 +41,7 @@ void print_test(const soma::train::Evaluation& evaluation) {
               << soma::metrics::shown(value.value) << '\n';
 }
 
-int say_ending(const TrainOptions& given, Launch& launch, const soma::train::Report& report,
+int say_ending(const RunOptions& given, Launch& launch, const soma::train::Report& report,
                Kept kept, std::uint64_t steps) {
   if (kept == Kept::checkpoint)
     std::cout << "stopped by a signal; --resume continues from the checkpoint\n";

@@ -1,6 +1,6 @@
-#include "bert_classifier/launch/surroundings.hpp"
+#include "training/launch/surroundings.hpp"
 
-#include "bert_classifier/launch/job.hpp"
+#include "training/launch/job.hpp"
 
 #include <charconv>
 #include <cstdlib>

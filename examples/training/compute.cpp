@@ -1,6 +1,6 @@
-#include "bert_classifier/compute.hpp"
+#include "training/compute.hpp"
 
-#include "bert_classifier/arguments.hpp"
+#include "training/arguments.hpp"
 
 #include <soma/base/fixed.hpp>
 #include <soma/neuroncore_clock.hpp>

@@ -1,0 +1,71 @@
+// language_model: fine-tunes decoder-only language models, and measures them.
+//   0 done, 1 the run failed, 2 it was called wrongly. Errors are one line that ends with an id.
+
+#include "language_model/commands.hpp"
+#include "training/arguments.hpp"
+#include "training/launch/launch.hpp"
+#include "training/program.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+constexpr const char* epilogue = R"(
+Examples
+  language_model train --model gpt2 --data letters.txt --divider --- --output tuned
+  language_model train --model smollm2-135m --data questions.jsonl --precision bf16_sr --output tuned
+  language_model evaluate --model tuned --data held_out.txt --stride 512
+  mpirun -n 4 language_model train --model gpt2 --data letters.jsonl --output tuned
+
+Rows of questions.jsonl: {"prompt": "...", "answer": "..."}; of letters.jsonl: {"text": "..."}
+A JSON file may hold any option: language_model train --config options.json
+Exit code: 0 done, 1 the run failed, 2 the command line cannot be understood.)";
+
+struct Program {
+  CLI::App app{"Fine-tunes decoder-only language models.", "language_model"};
+  TrainOptions train;
+  EvaluateOptions evaluate;
+  DescribeOptions describe;
+
+  Program() {
+    set_up(app, "language_model");
+    app.footer(epilogue);
+    command("train", "trains a model on documents, or on prompts with answers", train);
+    command("evaluate", "measures the perplexity of documents", evaluate);
+    command("describe", "describes a model's folder", describe);
+  }
+
+  template <class Options>
+  void command(const char* name, const char* help, Options& options) {
+    CLI::App* added = app.add_subcommand(name, help);
+    added->add_option("--config", "options as a JSON object; the command line wins")
+        ->type_name("FILE");
+    add_options(*added, options);
+  }
+
+  int run(Launch& launch, const std::vector<std::string>& command) {
+    const std::string name = app.get_subcommands().front()->get_name();
+    if (name == "train") return ::train(train, launch, command);
+    check_alone(name);
+    return name == "evaluate" ? ::evaluate(evaluate) : ::describe(describe);
+  }
+};
+
+}  // namespace
+
+int main(int count, char** given) {
+  prepare_process();
+  Launch launch;
+  return run_program(launch, [&] {
+    Program program;
+    std::vector<std::string> arguments(given + 1, given + count), command = arguments;
+    command.insert(command.begin(), given[0]);
+    if (!arguments.empty())
+      arguments = with_config(arguments, options_of(program.app, arguments.front(), true));
+    return parse(program.app, std::move(arguments)) ? program.run(launch, command) : 0;
+  });
+}

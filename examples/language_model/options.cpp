@@ -1,0 +1,161 @@
+#include "language_model/options.hpp"
+
+#include "training/validators.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace {
+
+const std::string data_group = "Data", model_group = "Model", output_group = "What is written",
+                  compute_group = "Computation";
+
+// The words of this program in options that others have, too.
+const RunWords words{
+    .epochs = "passes over the documents; default: 1",
+    .batch_size = "documents, or windows of long ones, per batch; default: 8",
+    .learning_rate = "default: 5e-5",
+    .warmup = "steps in which the learning rate rises; default: 0, or those of the checkpoint with "
+              "--resume",
+    .metric = "validation metric that decides the best weights and an improvement",
+    .metrics = {"loss", "perplexity", "accuracy", "bits_per_byte"},
+    .plot = "write the curves of loss, metrics and learning rate as an SVG picture, updated during "
+            "the run; --resume continues the curves"};
+
+const CLI::Range some(std::size_t{1}, std::size_t{1} << 24);
+
+void add_text(CLI::App& command, TextOptions& options) {
+  command
+      .add_option("--divider", options.divider,
+                  "the line that divides plain text into documents; default: a file is a document")
+      ->type_name("LINE")
+      ->group(data_group);
+  for (const auto& [name, value, help] :
+       {std::tuple<const char*, std::string*, const char*>{"--text-column", &options.text_column,
+                                                           "column or key of texts"},
+        {"--prompt-column", &options.prompt_column, "column or key of prompts"},
+        {"--answer-column", &options.answer_column, "column or key of their answers"}})
+    command.add_option(name, *value, help)
+        ->type_name("NAME")
+        ->capture_default_str()
+        ->group(data_group);
+  command
+      .add_option("--length", options.length,
+                  "most rows of a sequence; longer documents are cut into windows; default: the "
+                  "model's positions, at most 1024")
+      ->check(some)
+      ->type_name("N")
+      ->group(data_group);
+}
+
+CLI::Option* add_data(CLI::App& command, const char* name, std::vector<std::string>& files,
+                      const char* help) {
+  return command.add_option(name, files, help)
+      ->take_all()
+      ->type_name("FILE ...")
+      ->group(data_group);
+}
+
+void add_trained(CLI::App& command, std::string& trained) {
+  command
+      .add_option("--trained", trained,
+                  "the tokens of rows with a prompt and an answer that count: answers, or all")
+      ->check(CLI::IsMember({"answers", "all"}))
+      ->capture_default_str()
+      ->group(data_group);
+}
+
+CLI::Option* add_model(CLI::App& command, std::string& model) {
+  return command
+      .add_option("--model", model,
+                  "folder of a model: config.json, weights as .safetensors, the tokenizer's files")
+      ->required()
+      ->type_name("DIR")
+      ->group(model_group);
+}
+
+}  // namespace
+
+void add_options(CLI::App& command, TrainOptions& options) {
+  add_data(command, "--data", options.data,
+           "plain text, JSON lines or tables (.csv, .tsv) with a text, or with a prompt and an "
+           "answer; also .gz and UTF-16")
+      ->required();
+  add_data(command, "--dev", options.dev, "files of held-out rows (validation)");
+  command
+      .add_option("--held-out-share", options.held_out_share,
+                  "share of the documents to hold out for validation, the last ones, if there is "
+                  "no --dev; default: none")
+      ->check(between(0.001, 0.9))
+      ->excludes("--dev")
+      ->type_name("X")
+      ->group(data_group);
+  add_text(command, options.text);
+  command
+      .add_option("--overlap", options.overlap,
+                  "rows at the beginning of a later window that repeat the window before, and are "
+                  "not learnt twice")
+      ->check(count_from(0, std::uint64_t{1} << 24))
+      ->capture_default_str()
+      ->type_name("N")
+      ->group(data_group);
+  add_trained(command, options.trained);
+  add_model(command, options.model);
+  command
+      .add_option("--dropout", options.dropout,
+                  "dropout of hidden states, attention and embeddings; default: config.json's")
+      ->check(between(0, 0.99))
+      ->type_name("X")
+      ->group(model_group);
+  command
+      .add_flag("--recompute", options.recompute,
+                "keep only each layer's input for backward: needs less memory and more time; the "
+                "bits are the same")
+      ->group(model_group);
+  options.batch_size = 8;
+  add_loop(command, options, words);
+  add_outputs(command, options, words);
+  command
+      .add_option("--save-dtype", options.save_dtype,
+                  "type of the weights in --output; default: that of the model's files")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
+      ->group(output_group);
+  command
+      .add_option("--shard-bytes", options.shard_bytes,
+                  "most bytes (or 500MiB, 5GiB) of a file of weights in --output; 0: one file")
+      ->check(count_from(0, std::uint64_t{1} << 50))
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str()
+      ->type_name("BYTES")
+      ->group(output_group);
+}
+
+void add_options(CLI::App& command, EvaluateOptions& options) {
+  add_data(command, "--data", options.data, "as of train")->required();
+  add_text(command, options.text);
+  command
+      .add_option("--stride", options.stride,
+                  "rows that each later window of a long document adds: the others before them "
+                  "are seen again and not counted twice; default: --length")
+      ->check(some)
+      ->type_name("N")
+      ->group(data_group);
+  add_trained(command, options.trained);
+  add_model(command, options.model);
+  command.add_option("--batch-size", options.batch_size, "windows per batch")
+      ->check(some)
+      ->capture_default_str()
+      ->type_name("N")
+      ->group(compute_group);
+  command.add_flag("--json", options.json, "print a JSON object instead of lines")
+      ->group(output_group);
+  add_compute(command, options.compute);
+}
+
+void add_options(CLI::App& command, DescribeOptions& options) {
+  add_model(command, options.model);
+  add_compute(command, options.compute);
+}

@@ -1,0 +1,22 @@
+// The rows of a run, and its model.
+#pragma once
+
+#include "language_model/options.hpp"
+
+#include <soma/models/language_model.hpp>
+#include <soma/text/documents.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+struct TrainingRows {
+  std::vector<soma::text::DocumentRow> train{}, held_out{};
+};
+
+soma::text::DocumentOptions document_options(const TextOptions& options);
+
+// Errors of read_documents; UsageError: a share that leaves no row.
+TrainingRows training_rows(const TrainOptions& options);
+
+soma::models::TrainedTokens trained_tokens(const std::string& name);
