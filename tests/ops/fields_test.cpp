@@ -87,7 +87,8 @@ TEST_CASE("settings list every member", "[unit]") {
   check_all_listed<QuantizedLinearSetting>("quantized linear");
   check_all_listed<QuantizedConvolutionSetting>("quantized convolution");
   check_all_listed<MatmulSetting>("matmul", type);
-  check_all_listed<AttentionSetting>("attention");
+  // What grouped heads and scaled turns add is listed where it is given, as packed weights are.
+  check_all_listed<AttentionSetting>("attention", 2 * sizeof(std::size_t));
   check_all_listed<EmbeddingSetting>("embedding");
   check_all_listed<NormSetting>("norm");
   check_all_listed<SoftmaxSetting>("softmax");
@@ -116,9 +117,11 @@ TEST_CASE("settings list every member", "[unit]") {
   check_all_listed<TopKSetting>("top k");
   check_all_listed<TransposedSetting>("transposed convolution");
   check_all_listed<RecurrentSetting>("recurrent");
-  check_all_listed<RotarySetting>("rotary");
+  check_all_listed<RotarySetting>("rotary", sizeof(RotaryScaling) - 3);
+  check_all_listed<RotaryScaling>("rotary scaling");
   check_all_listed<RnnSetting>("rnn");
   check_all_listed<CtcSetting>("ctc");
+  check_all_listed<HeadGradientSetting>("head gradient", 2 * type);
   check_all_listed<ConvolutionSetting>("convolution");
   check_all_listed<EmbeddingBagSetting>("embedding bag");
   check_all_listed<ListLossSetting>("list loss");

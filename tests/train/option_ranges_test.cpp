@@ -389,7 +389,8 @@ TEST_CASE("settings of operators refuse numbers outside of their ranges", "[unit
   check_setting("power", PowerSetting{});
   check_setting("leaky_relu", LeakySetting{});
   check_setting("cosine_loss", CosineLossSetting{});
-  check_setting("rotary", RotarySetting{});
+  check_setting("rotary", RotarySetting{.scaling = {.kind = RotaryScaling::Kind::llama3}});
+  check_setting("head_loss backward", HeadGradientSetting{});
   check_setting("embedding", EmbeddingSetting{});
   check_setting("sgd_step", SgdSetting{});
   check_setting("adam_step", AdamSetting{});

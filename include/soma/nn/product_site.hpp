@@ -36,6 +36,11 @@ class ProductSite {
 Var linear_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
               const Var& bias = {}, const LinearSetting& setting = {}, const Var& residual = {});
 
+// head_loss() of a model's head, which is an edge. A precision that converts edges too multiplies
+// by linear_at(), whose logits are stored.
+Var head_loss_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
+                 const Var& labels, const CrossEntropySetting& setting = {}, const Var& bias = {});
+
 // conv2d() at a site, likewise. Error train.precision: the precision has scales for parts of a
 // tensor, or narrow sums, which convolutions do not have.
 Var convolution_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,

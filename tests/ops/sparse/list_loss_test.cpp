@@ -86,7 +86,7 @@ TEST_CASE("losses with lists of labels pass the checks of operators", "[unit][gr
   auto context = make_context({.threads = 1});
   add_sparse(context);
   for (const char* const name :
-       {"sparse::list_loss", "sparse::full_softmax", "sparse::bag_logits", "sparse::bag_loss"}) {
+       {"sparse::list_loss", "head_loss", "sparse::bag_logits", "sparse::bag_loss"}) {
     const testing::Report report = testing::check_operator(context, name);
     INFO(report);
     CHECK(report.passed());

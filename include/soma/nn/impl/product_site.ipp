@@ -9,6 +9,8 @@
 #include <soma/nn/scope.hpp>
 #include <soma/ops/image/settings.hpp>
 #include <soma/ops/product_formats.hpp>
+#include <soma/ops/records.hpp>
+#include <soma/ops/settings.hpp>
 
 #include <string_view>
 
@@ -45,6 +47,14 @@ SOMA_INLINE Var linear_at(const ProductSite& site, Tape& tape, const Var& x, con
                                            .training = tape.options().training,
                                            .record = tape.recording()},
                     {x, weight, bias, residual});
+}
+
+SOMA_INLINE Var head_loss_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
+                             const Var& labels, const CrossEntropySetting& setting,
+                             const Var& bias) {
+  if (site.formats(tape, x, weight, false) == nullptr)
+    return tape.apply(*tape.operators().head_loss, setting, {x, weight, labels, bias});
+  return cross_entropy(tape, linear_at(site, tape, x, weight, bias), labels, setting);
 }
 
 SOMA_INLINE Var convolution_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
