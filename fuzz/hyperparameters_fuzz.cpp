@@ -1,8 +1,8 @@
 // Any bytes as the hyperparameters of a training job: refused, or options in their ranges.
 
-#include "training/arguments.hpp"
 #include "bert_classifier/train/options.hpp"
 #include "check.hpp"
+#include "training/arguments.hpp"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

@@ -1,8 +1,8 @@
 // embed: a vector for each line.
 
 #include "bert_classifier/commands.hpp"
-#include "training/compute.hpp"
 #include "bert_classifier/train/outputs.hpp"
+#include "training/compute.hpp"
 
 #include <soma/base/fixed.hpp>
 #include <soma/io/npy.hpp>

@@ -1,12 +1,12 @@
 // evaluate, predict and describe.
 
-#include "training/arguments.hpp"
 #include "bert_classifier/commands.hpp"
-#include "training/compute.hpp"
 #include "bert_classifier/fast/fast.hpp"
 #include "bert_classifier/results.hpp"
 #include "bert_classifier/train/outputs.hpp"
 #include "bert_classifier/train/rows.hpp"
+#include "training/arguments.hpp"
+#include "training/compute.hpp"
 
 #include <soma/base/fixed.hpp>
 #include <soma/io/precision_json.hpp>

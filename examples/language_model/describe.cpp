@@ -19,8 +19,8 @@ int describe(const DescribeOptions& options) {
     parameters += parameter.value().elements();
   const soma::nn::DecoderOptions& layer = config.layer;
   const auto yes = [](bool what) { return what ? "yes" : "no"; };
-  std::cout << "  kind              "
-            << decoder_kind_names[static_cast<std::size_t>(config.kind)] << '\n'
+  std::cout << "  kind              " << decoder_kind_names[static_cast<std::size_t>(config.kind)]
+            << '\n'
             << "  parameters        " << parameters << '\n'
             << "  weights           " << to_string(model.file_type()) << '\n'
             << "  layers            " << config.layers << '\n'
@@ -28,9 +28,9 @@ int describe(const DescribeOptions& options) {
             << "  heads             " << layer.heads << " of " << layer.head_size() << ", "
             << layer.groups() << " of keys and values\n"
             << "  positions         " << config.positions
-            << (config.learned_positions ? ", learned\n" : ", rotary\n")
-            << "  table of tokens   " << config.vocabulary << " rows, "
-            << model.tokenizer().id_count() << " ids of the tokenizer\n"
+            << (config.learned_positions ? ", learned\n" : ", rotary\n") << "  table of tokens   "
+            << config.vocabulary << " rows, " << model.tokenizer().id_count()
+            << " ids of the tokenizer\n"
             << "  tied head         " << yes(config.tied) << '\n'
             << "  end of a text     "
             << (model.end_id() < 0 ? "none" : model.tokenizer().bytes_of(model.end_id())) << '\n'

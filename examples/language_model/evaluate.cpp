@@ -40,8 +40,8 @@ int evaluate(const EvaluateOptions& options) {
   Compute compute(options.compute);
   soma::Context& context = compute.context();
   soma::models::LanguageModel model = make_model(context, options);
-  const auto source = model.batches(
-      rows, {.batch_sequences = options.batch_size, .shuffle = false}, &stop_requested);
+  const auto source = model.batches(rows, {.batch_sequences = options.batch_size, .shuffle = false},
+                                    &stop_requested);
   soma::PrecisionState formats(context, soma::Precision::fp32(), 0);
   const auto measured = measure_test(context, model, *source, formats);
   if (!measured) throw Interrupted("evaluate: ended by a signal before the last batch");

@@ -18,12 +18,14 @@ const RunWords words{
     .epochs = "passes over the documents; default: 1",
     .batch_size = "documents, or windows of long ones, per batch; default: 8",
     .learning_rate = "default: 5e-5",
-    .warmup = "steps in which the learning rate rises; default: 0, or those of the checkpoint with "
-              "--resume",
+    .warmup =
+        "steps in which the learning rate rises; default: 0, or those of the checkpoint with "
+        "--resume",
     .metric = "validation metric that decides the best weights and an improvement",
     .metrics = {"loss", "perplexity", "accuracy", "bits_per_byte"},
-    .plot = "write the curves of loss, metrics and learning rate as an SVG picture, updated during "
-            "the run; --resume continues the curves"};
+    .plot =
+        "write the curves of loss, metrics and learning rate as an SVG picture, updated during "
+        "the run; --resume continues the curves"};
 
 const CLI::Range some(std::size_t{1}, std::size_t{1} << 24);
 

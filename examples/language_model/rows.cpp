@@ -20,8 +20,8 @@ TrainingRows training_rows(const TrainOptions& options) {
   TrainingRows rows{.train = soma::text::read_documents(options.data, how, "train")};
   if (!options.dev.empty()) rows.held_out = soma::text::read_documents(options.dev, how, "train");
   if (!options.held_out_share) return rows;
-  const auto count = static_cast<std::size_t>(*options.held_out_share *
-                                              static_cast<double>(rows.train.size()));
+  const auto count =
+      static_cast<std::size_t>(*options.held_out_share * static_cast<double>(rows.train.size()));
   if (count == 0)
     throw UsageError("--held-out-share leaves none of " + std::to_string(rows.train.size()) +
                      " documents for validation");

@@ -104,9 +104,8 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   soma::data::BatchOptions batching = batch_options(options);
   const auto source = model.batches(rows.train, batching, &stop_requested);
   batching.shuffle = false;
-  const auto held_out = rows.held_out.empty()
-                            ? nullptr
-                            : model.batches(rows.held_out, batching, &stop_requested);
+  const auto held_out =
+      rows.held_out.empty() ? nullptr : model.batches(rows.held_out, batching, &stop_requested);
   if (!options.quiet) {
     std::cerr << rows.train.size() << " documents, " << source->windows().size()
               << " sequences of at most " << model.length() << " rows, " << source->targets()

@@ -1,7 +1,7 @@
 #include "training/ending.hpp"
 
-#include "training/stop.hpp"
 #include "training/launch/launch.hpp"
+#include "training/stop.hpp"
 
 #include <soma/base/fixed.hpp>
 #include <soma/train/stoppable_source.hpp>

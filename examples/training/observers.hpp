@@ -1,4 +1,4 @@
-// What watches a run: progress on the terminal, logs, curves, a published page.
+// Observers of a run: progress on the terminal, logs, curves, a published page.
 #pragma once
 
 #include "training/compute.hpp"
@@ -21,8 +21,8 @@ class Launch;
 class Observers {
  public:
   struct Setting {
-    const char* kind = "";         // of the model, on a published page
-    std::string title{};           // of the curves
+    const char* kind = "";         // on a published page
+    std::string title{};           // over the curves
     std::string page{};            // the file of a page with the curves; empty: none
     bool narrow_products = false;  // products of 16 bits, for the peak of the machine
   };

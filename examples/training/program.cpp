@@ -40,8 +40,8 @@ void keep_streams_apart() {
 
 void flush_output() {
   if (!std::cout.flush())
-    soma::fail(soma::error_id::file_write, "program", "standard output",
-               "closed, or has no room", "one that takes what is printed");
+    soma::fail(soma::error_id::file_write, "program", "standard output", "closed, or has no room",
+               "one that takes what is printed");
 }
 
 // The file in which a job reports why it ended; an end by a second signal reports there too.

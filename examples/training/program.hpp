@@ -1,5 +1,6 @@
 // The frame of a training program: standard streams, signals, the command line, and errors as exit
-// codes. 0 done, 1 the run failed, 2 it was called wrongly. Errors are one line that ends with an id.
+// codes: 0 done, 1 the run failed, 2 it was called wrongly. An error is one line that ends with an
+// id.
 #pragma once
 
 #include <functional>

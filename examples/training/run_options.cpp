@@ -78,9 +78,8 @@ void add_loop(CLI::App& command, RunOptions& options, const RunWords& words) {
         ->type_name("X")
         ->group(group);
   };
-  number("--epochs", options.epochs,
-         words.epochs,
-         loop_group, CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000}))
+  number("--epochs", options.epochs, words.epochs, loop_group,
+         CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000}))
       ->default_str("");
   number("--max-steps", options.max_steps, "end after this many steps; 0: after all epochs",
          loop_group, any_count);
@@ -90,8 +89,7 @@ void add_loop(CLI::App& command, RunOptions& options, const RunWords& words) {
       ->excludes("--batch-size")
       ->default_str("");
   number("--accumulate", options.accumulate, "batches per step", loop_group, some);
-  real("--learning-rate", options.learning_rate,
-       words.learning_rate, 0, 1e3);
+  real("--learning-rate", options.learning_rate, words.learning_rate, 0, 1e3);
   command
       .add_option(
           "--schedule", options.schedule,
@@ -135,9 +133,8 @@ void add_loop(CLI::App& command, RunOptions& options, const RunWords& words) {
        "of linear, cosine, plateau, one_cycle, warm_restarts: the least share of the rate; "
        "default: 0",
        0, 1);
-  number("--warmup-steps", options.warmup_steps,
-         words.warmup,
-         loop_group, count_from(0, std::uint64_t{1} << 40))
+  number("--warmup-steps", options.warmup_steps, words.warmup, loop_group,
+         count_from(0, std::uint64_t{1} << 40))
       ->default_str("");
   command
       .add_option("--optimizer", options.optimizer.name,
@@ -204,11 +201,8 @@ void add_loop(CLI::App& command, RunOptions& options, const RunWords& words) {
          loop_group, any_count);
   command.add_flag("--keep-best", options.keep_best, "keep the weights with the best evaluation")
       ->group(loop_group);
-  command
-      .add_option("--metric", options.metric,
-                  words.metric)
-      ->check(
-          CLI::IsMember(words.metrics))
+  command.add_option("--metric", options.metric, words.metric)
+      ->check(CLI::IsMember(words.metrics))
       ->capture_default_str()
       ->group(loop_group);
   command
@@ -256,9 +250,7 @@ void add_outputs(CLI::App& command, RunOptions& options, const RunWords& words) 
   path("--tensorboard", options.tensorboard,
        "folder for event files; use one folder per run, --resume continues the same folder", "DIR");
   path("--log-json", options.log_json, "write a JSON object for each step and for the end", "FILE");
-  path("--plot", options.plot,
-       words.plot,
-       "FILE");
+  path("--plot", options.plot, words.plot, "FILE");
   path("--profile", options.profile,
        "print the time of each operator in a step, and write a trace for ui.perfetto.dev", "FILE");
   command

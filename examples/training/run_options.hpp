@@ -93,14 +93,14 @@ struct RunOptions {
   void silence();
 };
 
-// What differs between programs in the help of these options.
+// The help texts of these options that differ between programs.
 struct RunWords {
   const char* epochs;
   const char* batch_size;
   const char* learning_rate;
   const char* warmup;
   const char* metric;
-  std::vector<std::string> metrics;  // what --metric accepts
+  std::vector<std::string> metrics;  // accepted by --metric
   const char* plot;
 };
 

@@ -152,9 +152,8 @@ TEST_CASE("documents without a target are left out and counted", "[unit][data]")
   CHECK(source.windows().size() == 1);
   CHECK(id_of([&] { DocumentSource(context, documents_of({1, 1}), {}, {}); }) == "data.empty");
   CHECK(id_of([&] { DocumentSource(context, documents, {.length = 0}, {}); }) == "train.options");
-  CHECK(id_of([&] {
-          DocumentSource(context, documents, {.length = 3, .overlap = 3}, {});
-        }) == "train.options");
+  CHECK(id_of([&] { DocumentSource(context, documents, {.length = 3, .overlap = 3}, {}); }) ==
+        "train.options");
   documents.first_targets = {1};
   CHECK(id_of([&] { DocumentSource(context, documents, {}, {}); }) == "data.labels");
   documents.first_targets = {1, 0, 1, 1};
@@ -173,8 +172,7 @@ TEST_CASE("targets follow the parts and the limits of batches of documents", "[u
     const std::size_t whole = data::count_targets(batch.at(data::targets_field));
     std::size_t parts = 0;
     for (std::size_t shard = 0; shard < batch.inputs.sequences.shards(); ++shard)
-      parts += data::count_targets(
-          data::part_of(context, batch, shard, 1).at(data::targets_field));
+      parts += data::count_targets(data::part_of(context, batch, shard, 1).at(data::targets_field));
     CHECK(parts == whole);
     targets += whole;
   }

@@ -27,8 +27,8 @@ using models::Decoder;
 using models::DecoderKind;
 
 const std::string cases_folder = SOMA_TEST_DECODERS;
-const char* const cases[] = {"gpt2",     "gpt2_bare",    "llama_k1",     "llama_k2", "llama_k4",
-                             "llama_linear", "llama_llama3", "mistral", "qwen2"};
+const char* const cases[] = {"gpt2",         "gpt2_bare",    "llama_k1", "llama_k2", "llama_k4",
+                             "llama_linear", "llama_llama3", "mistral",  "qwen2"};
 
 // The numbers of expected.safetensors.
 struct Expected {

@@ -59,9 +59,14 @@ struct Question {
 };
 
 std::vector<std::string> some_texts() {
-  return {"the train is late again", "A café at nine!", "we wait",
-          "the people of platform 3 wait at the platform", "Yours", "on Monday and on Tuesday",
-          "the café opens at nine", "x"};
+  return {"the train is late again",
+          "A café at nine!",
+          "we wait",
+          "the people of platform 3 wait at the platform",
+          "Yours",
+          "on Monday and on Tuesday",
+          "the café opens at nine",
+          "x"};
 }
 
 data::BatchOptions in_order(std::size_t sequences) {
@@ -85,7 +90,8 @@ void write(const std::string& path, const std::string& content) {
 // Copies a folder, and puts other values into its config.json; null takes the key away.
 void copy_folder(const std::string& from, const std::string& to, const nlohmann::json& values) {
   std::filesystem::create_directories(to);
-  std::filesystem::copy(from, to, std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::copy(from, to, std::filesystem::copy_options::recursive |
+                                         std::filesystem::copy_options::overwrite_existing);
   nlohmann::json config = nlohmann::json::parse(read_text(from + "/config.json"));
   for (const auto& [key, value] : values.items()) config[key] = value;
   std::filesystem::permissions(to, std::filesystem::perms::owner_all);
@@ -105,10 +111,10 @@ TEST_CASE("rows become the tokens, targets and losses of the usual libraries", "
     std::vector<Question> questions;
     for (const Row& row : expected_rows(folder)) {
       INFO(row.prompt << "|" << row.answer);
-      const auto source = row.prompt.empty()
-                              ? model.batches(std::vector{row.answer}, in_order(1))
-                              : model.batches(std::vector{Question{row.prompt, row.answer}},
-                                              in_order(1));
+      const auto source =
+          row.prompt.empty()
+              ? model.batches(std::vector{row.answer}, in_order(1))
+              : model.batches(std::vector{Question{row.prompt, row.answer}}, in_order(1));
       CHECK(source->documents().ids == row.ids);
       REQUIRE(source->windows().size() == 1);
       // The row before the first token that is learnt: also where a merge crosses the border.
@@ -205,14 +211,13 @@ TEST_CASE("a saved language model comes back, with the files of its texts", "[un
       model.save(saved, {.shard_bytes = shard_bytes});
       const LanguageModel again = LanguageModel::from_pretrained(context, saved);
       CHECK(hash_of(again) == hash_of(model));
-      for (const char* name : {"tokenizer.json", "tokenizer_config.json",
-                               "special_tokens_map.json", "generation_config.json"})
+      for (const char* name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+                               "generation_config.json"})
         CHECK(read_text(saved + "/" + name) == read_text(folder + "/" + name));
       CHECK(std::filesystem::exists(saved + "/model.safetensors") == (shard_bytes == 0));
       StateDict stored;
       std::size_t files = 0;
-      for (const SafetensorsFile& file :
-           models::detail::model_files(context, "test", saved, "")) {
+      for (const SafetensorsFile& file : models::detail::model_files(context, "test", saved, "")) {
         CHECK(file.metadata == SafetensorsMetadata{{"format", "pt"}});
         for (const auto& [name, tensor] : file.tensors) stored.set(name, tensor);
         ++files;
@@ -251,8 +256,8 @@ TEST_CASE("parts of a step weigh by their tokens", "[unit][models]") {
     std::vector<double> all;
     const double factor = count == 1 ? 1 : 1 / sums.losses;
     for (const Parameter& parameter : model.parameters()) {
-      const Tensor dense = context.built_in().to_dense(context, parameter.var.gradient(),
-                                                       parameter.var.shape());
+      const Tensor dense =
+          context.built_in().to_dense(context, parameter.var.gradient(), parameter.var.shape());
       for (const float x : dense.span<float>()) all.push_back(static_cast<double>(x) * factor);
     }
     return all;
@@ -396,8 +401,7 @@ TEST_CASE("language models are trained in every precision", "[unit][models]") {
 TEST_CASE("one long document on two ranks: one of them has nothing to do", "[unit][models]") {
   const auto train_long = [](Communicator* communicator) {
     auto context = make_context({.threads = 1});
-    LanguageModel model =
-        LanguageModel::from_pretrained(context, texts_folders[0], {.dropout = 0});
+    LanguageModel model = LanguageModel::from_pretrained(context, texts_folders[0], {.dropout = 0});
     train::Trainer trainer(context, model, {.communicator = communicator});
     const auto source = model.batches(std::vector<std::string>{"the train is late again"}, {});
     trainer.fit(*source);
@@ -420,8 +424,7 @@ TEST_CASE("one long document on two ranks: one of them has nothing to do", "[uni
 TEST_CASE("a language model learns its rows", "[unit][models]") {
   auto context = make_context({.threads = 2});
   LanguageModel model = LanguageModel::from_pretrained(context, texts_folders[0], {.dropout = 0});
-  train::Trainer trainer(context, model,
-                         {.epochs = 10, .batch_size = 4, .learning_rate = 1e-2});
+  train::Trainer trainer(context, model, {.epochs = 10, .batch_size = 4, .learning_rate = 1e-2});
   const train::Report report = trainer.fit(some_texts(), some_texts());
   const metrics::Value* perplexity = metrics::find(report.values, "perplexity");
   REQUIRE(perplexity != nullptr);
@@ -486,9 +489,7 @@ TEST_CASE("folders that would be computed otherwise are refused by file and key"
         }) == "train.options");
   LanguageModel model = LanguageModel::from_pretrained(context, gpt2);
   CHECK(model.length() == 32);
-  CHECK(id_of([&] {
-          model.batches(std::vector<Question>{{"why?", ""}}, {});
-        }) == "data.labels");
+  CHECK(id_of([&] { model.batches(std::vector<Question>{{"why?", ""}}, {}); }) == "data.labels");
   CHECK(id_of([&] { model.batches(std::vector<std::string>{}, {}); }) == "data.empty");
   CHECK(id_of([&] { model.batches(std::vector<std::string>{""}, {}); }) == "data.empty");
 

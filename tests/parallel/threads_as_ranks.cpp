@@ -2,8 +2,8 @@
 // Usage: threads_as_ranks RANKS train OPTIONS...    Exit code: 0 done, 1 not.
 
 #include "bert_classifier/commands.hpp"
-#include "training/launch/launch.hpp"
 #include "bert_classifier/train/options.hpp"
+#include "training/launch/launch.hpp"
 
 #include <CLI/CLI.hpp>
 #include <soma/parallel/in_process.hpp>

@@ -2,11 +2,11 @@
 // its time is measured.
 
 #include "bert_classifier/commands.hpp"
-#include "training/compute.hpp"
 #include "bert_classifier/fast/fast.hpp"
 #include "bert_classifier/results.hpp"
 #include "bert_classifier/train/outputs.hpp"
 #include "bert_classifier/train/rows.hpp"
+#include "training/compute.hpp"
 
 #include <soma/base/fixed.hpp>
 #include <soma/metrics/classification.hpp>

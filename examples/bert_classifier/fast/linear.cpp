@@ -1,12 +1,12 @@
 // train --model-kind fast without a trainer: rows in memory, a linear model by rules.
 
 #include "bert_classifier/commands.hpp"
-#include "training/compute.hpp"
 #include "bert_classifier/fast/fast.hpp"
-#include "training/launch/launch.hpp"
 #include "bert_classifier/results.hpp"
 #include "bert_classifier/train/outputs.hpp"
 #include "bert_classifier/train/rows.hpp"
+#include "training/compute.hpp"
+#include "training/launch/launch.hpp"
 #include "training/weights_hash.hpp"
 
 #include <soma/io/state_hash.hpp>

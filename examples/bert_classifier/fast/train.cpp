@@ -1,17 +1,17 @@
 // train --model-kind fast.
 
-#include "training/arguments.hpp"
 #include "bert_classifier/commands.hpp"
-#include "training/compute.hpp"
 #include "bert_classifier/fast/fast.hpp"
-#include "training/launch/launch.hpp"
 #include "bert_classifier/report/report.hpp"
 #include "bert_classifier/results.hpp"
-#include "training/ending.hpp"
-#include "training/optimizer.hpp"
 #include "bert_classifier/train/outputs.hpp"
-#include "training/observers.hpp"
 #include "bert_classifier/train/rows.hpp"
+#include "training/arguments.hpp"
+#include "training/compute.hpp"
+#include "training/ending.hpp"
+#include "training/launch/launch.hpp"
+#include "training/observers.hpp"
+#include "training/optimizer.hpp"
 #include "training/trainer_options.hpp"
 #include "training/weights_hash.hpp"
 
@@ -28,7 +28,6 @@
 #include <string_view>
 #include <utility>
 #include <vector>
-
 
 namespace {
 
@@ -116,9 +115,8 @@ int train_fast(const TrainOptions& given, const TrainOptions& options, Launch& l
   settings.optimizer = &optimizer;
   soma::train::Trainer trainer(context, model, settings);
 
-  Observers observers(
-      options, launch, compute,
-      {.kind = "fast", .title = curves_title(options), .page = options.report});
+  Observers observers(options, launch, compute,
+                      {.kind = "fast", .title = curves_title(options), .page = options.report});
   observers.watch(trainer);
 
   const soma::train::Report report = trainer.fit(prefetched, held_out.get(), &stop_requested);

@@ -2,11 +2,11 @@
 // reads and writes; the main thread loads the model and computes, with other threads if asked.
 
 #include "bert_classifier/commands.hpp"
-#include "training/compute.hpp"
 #include "bert_classifier/serve/batcher.hpp"
 #include "bert_classifier/serve/bodies.hpp"
 #include "bert_classifier/serve/http.hpp"
 #include "bert_classifier/serve/statistics.hpp"
+#include "training/compute.hpp"
 
 #include <soma/base/fixed.hpp>
 #include <soma/models/fast_classifier.hpp>

@@ -30,22 +30,22 @@ CLI::Option* add_model(CLI::App& command, std::string& model) {
 // The words of this program in options that others have, too.
 const RunWords words{
     .epochs =
-         "passes over the rows; default: 1 with --pretrained or generated reviews, 6 for a new "
-         "model and other rows, and with --model-kind fast (2 or 3 if it has a trainer)",
+        "passes over the rows; default: 1 with --pretrained or generated reviews, 6 for a new "
+        "model and other rows, and with --model-kind fast (2 or 3 if it has a trainer)",
     .batch_size = "texts per batch",
     .learning_rate =
-       "default: 1e-4 with --pretrained, 5e-4 for a new model, 0.2 with --model-kind fast",
+        "default: 1e-4 with --pretrained, 5e-4 for a new model, 0.2 with --model-kind fast",
     .warmup =
-         "steps in which the learning rate rises; default: 0 with --pretrained, a twentieth of all "
-         "steps for a new model, the steps of the checkpoint with --resume",
+        "steps in which the learning rate rises; default: 0 with --pretrained, a twentieth of all "
+        "steps for a new model, the steps of the checkpoint with --resume",
     .metric =
-                  "validation metric that decides the best weights and an improvement: loss; for "
-                  "classes also accuracy, macro_f1, and for two classes auc; for several labels "
-                  "micro_f1, macro_f1; for numbers mse, mae, r2",
+        "validation metric that decides the best weights and an improvement: loss; for "
+        "classes also accuracy, macro_f1, and for two classes auc; for several labels "
+        "micro_f1, macro_f1; for numbers mse, mae, r2",
     .metrics = {"loss", "accuracy", "macro_f1", "auc", "micro_f1", "mse", "mae", "r2"},
     .plot =
-       "write the curves of loss, metrics and learning rate as an SVG picture, updated during the "
-       "run; --resume continues the curves"};
+        "write the curves of loss, metrics and learning rate as an SVG picture, updated during the "
+        "run; --resume continues the curves"};
 
 const CLI::Validator any_count = count_from(0, (std::numeric_limits<std::uint64_t>::max)() / 2);
 const CLI::Range some(std::size_t{1}, std::size_t{1} << 24);

@@ -8,8 +8,7 @@
 
 void try_outputs(const TrainOptions& options, bool keeps_checkpoints) {
   if (!options.output.empty()) soma::models::check_model_folder("train", options.output);
-  try_run_outputs(options,
-                  {{"--confusion", options.confusion}, {"--report", options.report}},
+  try_run_outputs(options, {{"--confusion", options.confusion}, {"--report", options.report}},
                   {{"--data", options.data.data}, {"--dev", options.data.dev}}, keeps_checkpoints);
 }
 

@@ -1,7 +1,7 @@
 #include "bert_classifier/train/parts.hpp"
 
-#include "training/arguments.hpp"
 #include "bert_classifier/train/class_weights.hpp"
+#include "training/arguments.hpp"
 #include "training/trainer_options.hpp"
 
 #include <soma/data/content_hash.hpp>

@@ -1,11 +1,11 @@
 // plan: the ways to lay a training out on ranks, before it runs.
 
-#include "training/arguments.hpp"
 #include "bert_classifier/commands.hpp"
+#include "bert_classifier/train/parts.hpp"
+#include "training/arguments.hpp"
 #include "training/compute.hpp"
 #include "training/launch/launch.hpp"
 #include "training/optimizer.hpp"
-#include "bert_classifier/train/parts.hpp"
 
 #include <soma/pipeline.hpp>
 #include <soma/soma.hpp>

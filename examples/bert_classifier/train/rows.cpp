@@ -1,9 +1,9 @@
 #include "bert_classifier/train/rows.hpp"
 
-#include "training/arguments.hpp"
 #include "bert_classifier/commands.hpp"
 #include "bert_classifier/train/baselines.hpp"
 #include "bert_classifier/train/reviews.hpp"
+#include "training/arguments.hpp"
 
 #include <soma/base/fixed.hpp>
 #include <soma/text/rows/label_counter.hpp>

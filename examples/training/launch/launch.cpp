@@ -1,7 +1,7 @@
 #include "training/launch/launch.hpp"
 
-#include "training/stop.hpp"
 #include "training/launch/surroundings.hpp"
+#include "training/stop.hpp"
 
 #include <soma/base/error.hpp>
 #include <soma/parallel/partition.hpp>

@@ -29,7 +29,7 @@ struct DocumentLists {
   std::vector<std::size_t> first_targets;
 
   void add(std::span<const std::int32_t> document, std::size_t first_target = 1);
-  std::size_t count() const { return offsets.size() - 1; }
+  std::size_t count() const;
 };
 
 struct WindowOptions {
@@ -62,7 +62,7 @@ class DocumentSource final : public IndexedSource {
   const DocumentLists& documents() const { return documents_; }
   // Batch::items are indices of windows.
   std::span<const Window> windows() const { return windows_; }
-  std::size_t targets() const { return targets_; }  // of an epoch
+  std::size_t targets() const { return targets_; }  // in an epoch
   // Documents without a target, which no batch has.
   std::size_t left_out() const { return left_out_; }
 

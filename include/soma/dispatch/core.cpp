@@ -98,9 +98,9 @@
 #include <soma/state/impl/state_dict.ipp>
 #include <soma/system/impl/clock.ipp>
 #include <soma/system/impl/files.ipp>
-#include <soma/system/impl/mapped_pages.ipp>
 #include <soma/system/impl/files_windows.ipp>
 #include <soma/system/impl/machine.ipp>
+#include <soma/system/impl/mapped_pages.ipp>
 #include <soma/system/impl/paths.ipp>
 #include <soma/system/impl/process.ipp>
 #include <soma/system/impl/threads.ipp>

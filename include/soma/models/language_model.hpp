@@ -79,7 +79,7 @@ class LanguageModel final : public nn::Task {
   const Decoder& model() const { return model_; }
   const DecoderConfig& config() const { return model_.config; }
   std::size_t length() const { return windows_.length; }
-  DType file_type() const { return file_type_; }  // of the weights in the files
+  DType file_type() const { return file_type_; }  // as the files store weights
   // The id behind a text; -1: the files name none, and nothing is put there.
   std::int32_t end_id() const { return end_id_; }
 
@@ -127,20 +127,17 @@ class LanguageModel final : public nn::Task {
     std::string_view text{}, answer{};
     bool has_answer = false;
   };
-  static Written text_row(std::string_view text) { return {text}; }
-  static Written answer_row(std::string_view prompt, std::string_view answer) {
-    return {prompt, answer, true};
-  }
   template <class Row>
   static Written written_of(const Row& row) {
     if constexpr (std::convertible_to<const Row&, std::string_view>) {
-      return text_row(row);
+      return {.text = row};
     } else if constexpr (requires { row.text, row.prompt, row.answer; }) {
-      return row.answer.empty() ? text_row(row.text) : answer_row(row.prompt, row.answer);
+      if (row.answer.empty()) return {.text = row.text};
+      return {row.prompt, row.answer, true};
     } else if constexpr (requires { row.text; }) {
-      return text_row(row.text);
+      return {.text = row.text};
     } else {
-      return answer_row(row.prompt, row.answer);
+      return {row.prompt, row.answer, true};
     }
   }
   struct Document {
@@ -152,8 +149,7 @@ class LanguageModel final : public nn::Task {
   };
   LanguageModel(Context& context, std::string_view folder, text::ByteTokenizer tokenizer,
                 const DecoderConfigFile& file, const std::vector<SafetensorsFile>& weights,
-                const LanguageModelOptions& options, NamedFiles files,
-                const nn::Later* from_files);
+                const LanguageModelOptions& options, NamedFiles files, const nn::Later* from_files);
   Document document_of(const Written& row) const;
   std::unique_ptr<data::DocumentSource> source_of(std::span<const Written> rows,
                                                   const data::BatchOptions& options,
@@ -175,7 +171,7 @@ class LanguageModel final : public nn::Task {
   TrainedTokens trained_;
   std::int32_t end_id_ = -1;
   DType file_type_ = DType::fp32;
-  std::vector<std::uint32_t> token_bytes_;  // of the text of each id
+  std::vector<std::uint32_t> token_bytes_;  // the text that each id stands for
   Decoder model_;
   Parameters parameters_;
 };

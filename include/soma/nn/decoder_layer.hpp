@@ -24,8 +24,8 @@ struct DecoderOptions {
   float epsilon = 1e-5f;
   // The feed-forward part is outer(silu(gate(x)) * up(x)), not outer(activation(inner(x))).
   bool gated = false;
-  Activation activation = Activation::gelu_tanh;  // of a part that is not gated
-  bool projection_bias = true;                    // of queries, keys and values
+  Activation activation = Activation::gelu_tanh;  // for a part that is not gated
+  bool projection_bias = true;                    // for queries, keys and values
   bool output_bias = true, inner_bias = true;     // after attention, and in the feed-forward part
   float dropout = 0, attention_dropout = 0;
   // Above 0: rotary positions (arXiv 2104.09864) with that base turn queries and keys; D is even.

@@ -22,7 +22,7 @@ struct DocumentOptions {
   std::string divider{};
   // Names of columns of tables, and keys of JSON lines. A row has the text, or both others.
   std::string text_column = "text", prompt_column = "prompt", answer_column = "answer";
-  std::size_t max_row_bytes = std::size_t{1} << 26;  // of JSON lines and tables
+  std::size_t max_row_bytes = std::size_t{1} << 26;  // in JSON lines and tables
   const StopFlag* stop = nullptr;                    // ends the reading with runtime.stopped
 };
 

@@ -25,11 +25,12 @@ SOMA_INLINE void DocumentLists::add(std::span<const std::int32_t> document,
   offsets.push_back(ids.size());
 }
 
+SOMA_INLINE std::size_t DocumentLists::count() const { return offsets.size() - 1; }
+
 SOMA_INLINE std::vector<Window> windows_of(const DocumentLists& documents,
                                            const WindowOptions& options) {
   if (options.length == 0 || options.overlap >= options.length)
-    fail(error_id::train_options, "windows_of",
-         options.length == 0 ? "length" : "overlap",
+    fail(error_id::train_options, "windows_of", options.length == 0 ? "length" : "overlap",
          std::to_string(options.length == 0 ? 0 : options.overlap),
          options.length == 0 ? "at least 1 row"
                              : "below the length, " + std::to_string(options.length));
@@ -94,8 +95,9 @@ SOMA_INLINE void DocumentSource::check() const {
   if (offsets.empty() || offsets.front() != 0 || offsets.back() != ids.size() ||
       !std::is_sorted(offsets.begin(), offsets.end()))
     fail(error_id::data_offsets, "DocumentSource", "offsets",
-         offsets.empty() ? std::string("empty")
-                         : std::to_string(offsets.front()) + " to " + std::to_string(offsets.back()),
+         offsets.empty()
+             ? std::string("empty")
+             : std::to_string(offsets.front()) + " to " + std::to_string(offsets.back()),
          "ascending from 0 to the number of ids, " + std::to_string(ids.size()));
   if (first_targets.empty()) return;
   if (first_targets.size() != documents_.count())

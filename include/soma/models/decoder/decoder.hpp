@@ -82,7 +82,7 @@ class Decoder {
   struct Part;
   static Var run_of(const void* model, std::size_t i, Tape& tape, const Var& x,
                     const data::Batch& batch);
-  std::size_t piece_count() const { return layers.size() + 2; }
+  std::size_t piece_count() const;
   Var run_piece(std::size_t i, Tape& tape, const Var& x) const;
 };
 

@@ -40,12 +40,12 @@ SOMA_INLINE std::string ConfigReader::shown(const Json& value) {
 }
 
 SOMA_INLINE std::size_t ConfigReader::size(const char* key, std::size_t otherwise,
-                                               std::uint64_t most) const {
+                                           std::uint64_t most) const {
   return find(key) == nullptr ? otherwise : static_cast<std::size_t>(whole(key, 1, most));
 }
 
 SOMA_INLINE std::uint64_t ConfigReader::whole(const char* key, std::uint64_t least,
-                                                  std::uint64_t most) const {
+                                              std::uint64_t most) const {
   const Json& value = *find(key);
   if (!value.is_number_integer()) bad_type(key, value, "an integer");
   // A negative number is shown as text, because it may be of any size.
@@ -105,12 +105,12 @@ SOMA_INLINE auto ConfigReader::text(const char* key) const -> const Json* {
 }
 
 SOMA_INLINE void ConfigReader::bad_type(std::string_view key, const Json& value,
-                                            std::string_view wanted) const {
+                                        std::string_view wanted) const {
   fail(error_id::config_type, operation_, argument(key), value.type_name(), wanted);
 }
 
 SOMA_INLINE void ConfigReader::bad_value(std::string_view key, std::string_view given,
-                                             std::string_view wanted) const {
+                                         std::string_view wanted) const {
   fail(error_id::config_value, operation_, argument(key), given, wanted);
 }
 

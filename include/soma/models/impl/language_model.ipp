@@ -4,13 +4,13 @@
 #include <soma/models/language_model.hpp>
 
 #include <soma/autograd/functions.hpp>
-#include <soma/autograd/losses.hpp>
 #include <soma/base/error.hpp>
 #include <soma/io/mapped_file.hpp>
 #include <soma/metrics/next_token.hpp>
 #include <soma/models/model_files.hpp>
 #include <soma/nn/class_weights.hpp>
 #include <soma/nn/later.hpp>
+#include <soma/nn/product_site.hpp>
 #include <soma/ops/choose/settings.hpp>
 #include <soma/runtime/parallel.hpp>
 #include <soma/text/byte_pairs/byte_tokenizer_json.hpp>
@@ -105,9 +105,9 @@ SOMA_INLINE LanguageModel::LanguageModel(Context& context, std::string_view fold
                                          const LanguageModelOptions& options, NamedFiles files,
                                          const nn::Later* from_files)
     : LanguageModel(context, std::move(tokenizer), file, options, std::move(files)) {
-  file_type_ = detail::load_decoder_files(context, model_, std::string(folder), weights,
-                                          options.later)
-                   .weights;
+  file_type_ =
+      detail::load_decoder_files(context, model_, std::string(folder), weights, options.later)
+          .weights;
   if (from_files != nullptr) from_files->make(context, parameters_);
 }
 
@@ -163,7 +163,7 @@ SOMA_INLINE DecoderConfig LanguageModel::checked(DecoderConfig config,
 }
 
 SOMA_INLINE std::vector<std::int32_t> LanguageModel::document(std::string_view text) const {
-  return document_of(text_row(text)).ids;
+  return document_of({.text = text}).ids;
 }
 
 SOMA_INLINE auto LanguageModel::document_of(const Written& row) const -> Document {
@@ -179,20 +179,19 @@ SOMA_INLINE auto LanguageModel::document_of(const Written& row) const -> Documen
   const std::size_t ahead = document.ids.size();
   document.ids.insert(document.ids.end(), own.ids.begin(), own.ids.end());
   if (after.empty() || own.ids.size() < after.size() ||
-      !std::equal(after.begin(), after.end(), own.ids.end() - static_cast<std::ptrdiff_t>(after.size())))
+      !std::equal(after.begin(), after.end(),
+                  own.ids.end() - static_cast<std::ptrdiff_t>(after.size())))
     document.ids.insert(document.ids.end(), after.begin(), after.end());
   if (end_id_ >= 0 && (document.ids.empty() || document.ids.back() != end_id_))
     document.ids.push_back(end_id_);
   if (!row.has_answer) return document;
   // A token across the border belongs to the answer.
-  const auto first = std::find_if(own.offsets.begin(), own.offsets.end(), [&](const text::Span& at) {
-    return at.end > row.text.size();
-  });
+  const auto first = std::find_if(own.offsets.begin(), own.offsets.end(),
+                                  [&](const text::Span& at) { return at.end > row.text.size(); });
   document.without_answer = first == own.offsets.end();
   if (trained_ == TrainedTokens::answers)
     document.first_target =
-        (std::max)(std::size_t{1},
-                   ahead + static_cast<std::size_t>(first - own.offsets.begin()));
+        (std::max)(std::size_t{1}, ahead + static_cast<std::size_t>(first - own.offsets.begin()));
   return document;
 }
 
@@ -224,8 +223,8 @@ SOMA_INLINE std::unique_ptr<data::DocumentSource> LanguageModel::source_of(
       context_.log(LogLevel::warning,
                    std::string(operation) + ": " + std::to_string(count) + std::string(what));
   };
-  auto source = std::make_unique<data::DocumentSource>(context_, std::move(documents), windows_,
-                                                       options);
+  auto source =
+      std::make_unique<data::DocumentSource>(context_, std::move(documents), windows_, options);
   say(doubled, " rows spell out the token that begins a text: it is there once");
   say(replaced, " invalid UTF-8 sequences were read as U+FFFD");
   say(source->left_out(), " rows have no token to learn, and are left out");
@@ -261,34 +260,33 @@ SOMA_INLINE nn::Pieces LanguageModel::pieces() const {
 SOMA_INLINE auto LanguageModel::finish(Tape& tape, const Var& hidden, const data::Batch& batch)
     -> Forward {
   const Tensor targets = targets_of(batch);
-  if (!tape.options().training && !tape.recording())
-    return evaluate(tape, hidden, targets, batch);
+  if (!tape.options().training && !tape.recording()) return evaluate(tape, hidden, targets, batch);
   return {loss(tape, hidden, targets, batch), {}};
 }
 
 SOMA_INLINE Var LanguageModel::loss(Tape& tape, const Var& hidden, const Tensor& targets,
                                     const data::Batch& batch) const {
-  return head_loss(tape, hidden, model_.head_weight(),
-                   tape.constant(targets, batch.inputs.sequences), nn::loss_of(batch));
+  return nn::head_loss_at(model_.head_site, tape, hidden, model_.head_weight(),
+                          tape.constant(targets, batch.inputs.sequences), nn::loss_of(batch));
 }
 
 SOMA_INLINE auto LanguageModel::evaluate(Tape& tape, const Var& hidden, const Tensor& targets,
                                          const data::Batch& batch) const -> Forward {
   // 64 MiB of logits at a time. A row has the same logits whatever rows are beside it.
   const std::size_t rows = targets.elements(),
-                    block = (std::max)(std::size_t{16}, (std::size_t{1} << 24) / config().vocabulary);
+                    block =
+                        (std::max)(std::size_t{16}, (std::size_t{1} << 24) / config().vocabulary);
   const std::span<const std::int32_t> wanted = targets.span<std::int32_t>();
   std::vector<float> losses(rows);
   std::vector<bool> hits(rows);
   for (std::size_t begin = 0; begin < rows; begin += block) {
     const std::size_t end = (std::min)(rows, begin + block);
-    const Var scores =
-        model_.logits(tape, tape.constant(contiguous(context_, hidden.value().slice(0, begin, end))));
+    const Var scores = model_.logits(
+        tape, tape.constant(contiguous(context_, hidden.value().slice(0, begin, end))));
     const Var each = cross_entropy(tape, scores, tape.constant(targets.slice(0, begin, end)),
                                    {.reduction = LossReduction::none});
-    const Tensor best =
-        run(context_, *context_.built_in().top_k, TopKSetting{.dimension = 1, .k = 1},
-            {scores.value()})[1];
+    const Tensor best = run(context_, *context_.built_in().top_k,
+                            TopKSetting{.dimension = 1, .k = 1}, {scores.value()})[1];
     for (std::size_t row = begin; row < end; ++row) {
       losses[row] = each.value().data<float>()[row - begin];
       hits[row] = best.data<std::int64_t>()[row - begin] == wanted[row];
@@ -308,9 +306,8 @@ SOMA_INLINE auto LanguageModel::evaluate(Tape& tape, const Var& hidden, const Te
       hit += hits[row] ? 1 : 0;
     }
     total += own;
-    metrics::NextToken::put(own, hit,
-                            to.subspan(i * metrics::NextToken::scores)
-                                .first<metrics::NextToken::scores>());
+    metrics::NextToken::put(
+        own, hit, to.subspan(i * metrics::NextToken::scores).first<metrics::NextToken::scores>());
   }
   const std::size_t count = data::count_targets(targets);
   if (!batch.part && count != 0) total /= static_cast<double>(count);

@@ -69,9 +69,9 @@ SOMA_INLINE CausalAttention::CausalAttention(const Scope& scope, const DecoderOp
   const auto rows_of = [&](std::string_view name, std::size_t rows) {
     return Initial::normal(options.standard_deviation, (scope / name).draw("weight"), rows);
   };
-  weight = initial_parameter(
-      scope, Shape{queries + 2 * keys, options.width},
-      {rows_of("query", queries), rows_of("key", keys), rows_of("value", keys)});
+  weight =
+      initial_parameter(scope, Shape{queries + 2 * keys, options.width},
+                        {rows_of("query", queries), rows_of("key", keys), rows_of("value", keys)});
   if (options.projection_bias)
     bias = initial_parameter(scope, Shape{queries + 2 * keys}, {Initial::full(0)});
   output = Linear(scope / "output", queries, options.width,
@@ -139,9 +139,10 @@ SOMA_INLINE Var DecoderLayer::operator()(Tape& tape, const Var& x) const {
 }
 
 SOMA_INLINE Var DecoderLayer::recomputed(Tape& tape, const Var& x) const {
-  return recompute(
-      tape, std::span<const Var>(&x, 1),
-      [layer = *this](Tape& again, std::span<const Var> inputs) { return layer(again, inputs[0]); });
+  return recompute(tape, std::span<const Var>(&x, 1),
+                   [layer = *this](Tape& again, std::span<const Var> inputs) {
+                     return layer(again, inputs[0]);
+                   });
 }
 
 SOMA_INLINE void DecoderLayer::collect(Collector& collector) const {
@@ -153,8 +154,8 @@ SOMA_INLINE void DecoderLayer::collect(Collector& collector) const {
 }
 
 SOMA_INLINE Var DecoderLayer::feed_forward(Tape& tape, const Var& x, const Var& residual) const {
-  const Var h = gated ? soma::gated(tape, inner(tape, x))
-                      : inner(tape, x, {.activation = activation});
+  const Var h =
+      gated ? soma::gated(tape, inner(tape, x)) : inner(tape, x, {.activation = activation});
   return outer(tape, h, {.dropout = outer_dropout.setting(tape)}, residual);
 }
 

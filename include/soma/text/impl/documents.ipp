@@ -33,8 +33,7 @@ class DocumentReader {
     std::string_view name = path_;
     if (name.ends_with(".gz")) name.remove_suffix(3);
     if (name.ends_with(".jsonl") || name.ends_with(".ndjson")) return read_json_lines();
-    if (name.ends_with(".csv") || name.ends_with(".tsv"))
-      return read_table(name.ends_with(".csv"));
+    if (name.ends_with(".csv") || name.ends_with(".tsv")) return read_table(name.ends_with(".csv"));
     read_plain();
   }
 
@@ -128,8 +127,7 @@ class DocumentReader {
       return static_cast<std::size_t>(std::find(header.begin(), header.end(), name) -
                                       header.begin());
     };
-    const std::size_t whole = column(options_.text_column),
-                      prompt = column(options_.prompt_column),
+    const std::size_t whole = column(options_.text_column), prompt = column(options_.prompt_column),
                       answer = column(options_.answer_column), none = header.size();
     const bool pairs = prompt != none && answer != none;
     if (!pairs && whole == none)

@@ -31,9 +31,12 @@ class DecoderConfigReader::Rotary : public ConfigReader {
   }
 
   void read(nn::DecoderOptions& layer) const {
-    constexpr std::string_view known[] = {"rope_type",       "type",
-                                          "rope_theta",      "factor",
-                                          "low_freq_factor", "high_freq_factor",
+    constexpr std::string_view known[] = {"rope_type",
+                                          "type",
+                                          "rope_theta",
+                                          "factor",
+                                          "low_freq_factor",
+                                          "high_freq_factor",
                                           "partial_rotary_factor",
                                           "original_max_position_embeddings"};
     layer.rotary_base = at_least_one("rope_theta", layer.rotary_base);
@@ -47,8 +50,7 @@ class DecoderConfigReader::Rotary : public ConfigReader {
       bad_value("rope_type", soma::quoted(type->get_ref<const std::string&>()),
                 "\"default\", \"linear\" or \"llama3\"");
     for (const auto& [key, value] : root_.items())
-      if (std::find(std::begin(known), std::end(known), key) == std::end(known) &&
-          !value.is_null())
+      if (std::find(std::begin(known), std::end(known), key) == std::end(known) && !value.is_null())
         bad_value(key, shown(value), "no such key for this rope_type");
     RotaryScaling& scaling = layer.rotary_scaling;
     scaling.kind = linear ? RotaryScaling::Kind::linear : RotaryScaling::Kind::llama3;
@@ -82,8 +84,7 @@ SOMA_INLINE DecoderConfigFile DecoderConfigReader::read() const {
   DecoderConfigFile file{.config = DecoderConfig::of(kind)};
   DecoderConfig& config = file.config;
   config.vocabulary = size("vocab_size", config.vocabulary, (std::uint64_t{1} << 31) - 1);
-  config.layer.standard_deviation =
-      positive("initializer_range", config.layer.standard_deviation);
+  config.layer.standard_deviation = positive("initializer_range", config.layer.standard_deviation);
   config.tied = flag("tie_word_embeddings", config.tied);
   if (kind == DecoderKind::gpt2)
     read_gpt2(config);
@@ -96,10 +97,10 @@ SOMA_INLINE DecoderConfigFile DecoderConfigReader::read() const {
 
 SOMA_INLINE DecoderKind DecoderConfigReader::check_kind() const {
   const Json* type = text("model_type");
-  const auto found =
-      type == nullptr ? std::end(decoder_kind_names)
-                      : std::find(std::begin(decoder_kind_names), std::end(decoder_kind_names),
-                                  type->get_ref<const std::string&>());
+  const auto found = type == nullptr
+                         ? std::end(decoder_kind_names)
+                         : std::find(std::begin(decoder_kind_names), std::end(decoder_kind_names),
+                                     type->get_ref<const std::string&>());
   if (found == std::end(decoder_kind_names))
     bad_value("model_type",
               type == nullptr ? "none" : soma::quoted(type->get_ref<const std::string&>()),
@@ -260,8 +261,7 @@ inline void put_llama(const DecoderConfig& config, nlohmann::json& root) {
     root["mlp_bias"] = layer.inner_bias;
   }
   if (config.kind == DecoderKind::mistral)
-    root["sliding_window"] =
-        config.window == 0 ? nlohmann::json() : nlohmann::json(config.window);
+    root["sliding_window"] = config.window == 0 ? nlohmann::json() : nlohmann::json(config.window);
   put_rotary(layer, root);
 }
 
@@ -301,8 +301,8 @@ SOMA_INLINE std::string to_json(const DecoderConfigFile& file, DType weights) {
 SOMA_INLINE DecoderConfigFile load_decoder_config(std::string_view path) {
   std::string file(path);
   if (detail::is_folder(file)) file.append("/config.json");
-  return decoder_config_from_json(
-      detail::text_of(*MappedFile::open("load_decoder_config", file)), file);
+  return decoder_config_from_json(detail::text_of(*MappedFile::open("load_decoder_config", file)),
+                                  file);
 }
 
 }  // namespace SOMA_NAMESPACE::models

@@ -33,8 +33,12 @@ SOMA_INLINE DecoderConfig DecoderConfig::of(DecoderKind kind) {
   config.tied = false;
   layer = {.width = 4096,
            .heads = 32,
-           .inner = qwen ? 22016u : mistral ? 14336u : 11008u,
-           .key_value_heads = qwen ? 32u : mistral ? 8u : 0u,
+           .inner = qwen      ? 22016u
+                    : mistral ? 14336u
+                              : 11008u,
+           .key_value_heads = qwen      ? 32u
+                              : mistral ? 8u
+                                        : 0u,
            .rms_norm = true,
            .epsilon = 1e-6f,
            .gated = true,
@@ -56,13 +60,12 @@ SOMA_INLINE double training_flops(const DecoderConfig& config, const Sequences& 
   const auto queries = static_cast<double>(layer.heads * layer.head_size());
   const auto keys = static_cast<double>(layer.groups() * layer.head_size());
   const auto rows = static_cast<double>(sequences.used_rows());
-  double pairs = 0;  // of a row and a row that it sees
+  double pairs = 0;  // a row, and a row that it sees
   for (std::size_t i = 0; i < sequences.count(); ++i) {
     const auto length = static_cast<double>(sequences.used(i));
     pairs += length * (length + 1) / 2;
   }
-  const double weights =
-      width * (2 * queries + 2 * keys) + width * inner * (layer.gated ? 3 : 2);
+  const double weights = width * (2 * queries + 2 * keys) + width * inner * (layer.gated ? 3 : 2);
   return 3 * (static_cast<double>(config.layers) * (2 * rows * weights + 4 * queries * pairs) +
               2 * rows * width * static_cast<double>(config.vocabulary));
 }
@@ -75,15 +78,14 @@ SOMA_INLINE Decoder::Decoder(const nn::Scope& scope, const DecoderConfig& settin
       norm(scope / "norm", settings.layer),
       head_site(scope / "head", true) {
   if (settings.learned_positions)
-    positions = nn::PositionEmbedding(scope / "positions", settings.positions,
-                                      settings.layer.width, settings.layer.standard_deviation);
+    positions = nn::PositionEmbedding(scope / "positions", settings.positions, settings.layer.width,
+                                      settings.layer.standard_deviation);
   for (std::size_t i = 0; i < settings.layers; ++i)
     layers.emplace_back(scope / "layer" / std::to_string(i), settings.layer);
   if (!settings.tied)
-    head = nn::Linear(scope / "head", settings.layer.width, settings.vocabulary,
-                      {.bias = false,
-                       .standard_deviation = settings.layer.standard_deviation,
-                       .edge = true});
+    head = nn::Linear(
+        scope / "head", settings.layer.width, settings.vocabulary,
+        {.bias = false, .standard_deviation = settings.layer.standard_deviation, .edge = true});
 }
 
 SOMA_INLINE Var Decoder::operator()(Tape& tape, const Var& ids) const {
@@ -162,8 +164,7 @@ SOMA_INLINE void Decoder::Part::collect_inside(nn::Collector& collector) const {
       if (model.config.learned_positions) collector.part("wpe", model.positions);
     } else if (piece != last) {
       const nn::DecoderLayer& layer = model.layers[piece - 1];
-      detail::collect_part(collector,
-                           (is_gpt2() ? "h." : "layers.") + std::to_string(piece - 1),
+      detail::collect_part(collector, (is_gpt2() ? "h." : "layers.") + std::to_string(piece - 1),
                            [&](nn::Collector& inside) {
                              is_gpt2() ? collect_gpt2(inside, layer) : collect_llama(inside, layer);
                            });
@@ -176,9 +177,8 @@ SOMA_INLINE void Decoder::Part::collect_inside(nn::Collector& collector) const {
 SOMA_INLINE void Decoder::Part::collect_gpt2(nn::Collector& collector,
                                              const nn::DecoderLayer& layer) const {
   collector.part("ln_1", layer.attention_norm);
-  detail::collect_part(collector, "attn.c_attn", [&](nn::Collector& inside) {
-    layer.attention.collect_together(inside);
-  });
+  detail::collect_part(collector, "attn.c_attn",
+                       [&](nn::Collector& inside) { layer.attention.collect_together(inside); });
   collector.part("attn.c_proj", layer.attention.output);
   collector.part("ln_2", layer.inner_norm);
   collector.part("mlp.c_fc", layer.inner);
@@ -244,6 +244,8 @@ SOMA_INLINE Var Decoder::run_of(const void* model, std::size_t i, Tape& tape, co
   const auto* own = static_cast<const Decoder*>(model);
   return own->run_piece(i, tape, i == 0 ? tape.constant(batch.inputs) : x);
 }
+
+SOMA_INLINE std::size_t Decoder::piece_count() const { return layers.size() + 2; }
 
 SOMA_INLINE Var Decoder::run_piece(std::size_t i, Tape& tape, const Var& x) const {
   if (i == 0) return embed(tape, x);

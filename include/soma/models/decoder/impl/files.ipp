@@ -43,8 +43,9 @@ SOMA_INLINE std::string decoder_name(std::string name, DecoderKind kind) {
   const std::string_view prefix = gpt2 ? "transformer." : "model.";
   constexpr std::string_view of_gpt2[] = {"wte.", "wpe.", "h.", "ln_f."};
   constexpr std::string_view of_llama[] = {"embed_tokens.", "layers.", "norm."};
-  const std::span<const std::string_view> parts =
-      gpt2 ? std::span<const std::string_view>(of_gpt2) : std::span<const std::string_view>(of_llama);
+  const std::span<const std::string_view> parts = gpt2
+                                                      ? std::span<const std::string_view>(of_gpt2)
+                                                      : std::span<const std::string_view>(of_llama);
   for (const std::string_view part : parts)
     if (name.starts_with(part)) return name.insert(0, prefix);
   return name;
@@ -62,9 +63,8 @@ SOMA_INLINE void check_claimed_sizes(std::string_view operation, std::string_vie
   const std::uint64_t width = layer.width;
   const std::uint64_t heads = std::uint64_t{layer.heads + layer.groups()} * layer.head_size();
   const std::uint64_t products = 2 * heads + (layer.gated ? 3 : 2) * std::uint64_t{layer.inner};
-  const std::uint64_t tables =
-      std::uint64_t{config.vocabulary} * (config.tied ? 1 : 2) +
-      (config.learned_positions ? std::uint64_t{config.positions} : 0);
+  const std::uint64_t tables = std::uint64_t{config.vocabulary} * (config.tied ? 1 : 2) +
+                               (config.learned_positions ? std::uint64_t{config.positions} : 0);
   const std::uint64_t wanted = width * (tables + config.layers * products);
   std::uint64_t bytes = 0;
   for (const SafetensorsFile& file : files) {
@@ -155,8 +155,8 @@ SOMA_INLINE LoadedDecoder load_decoder_files(Context& context, const Decoder& de
       fail(error_id::tensor_read_only, operation, soma::quoted(name), to.describe(),
            "a writable tensor");
   }
-  const std::string_view table = kind == DecoderKind::gpt2 ? "transformer.wte.weight"
-                                                           : "model.embed_tokens.weight";
+  const std::string_view table =
+      kind == DecoderKind::gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight";
   if (repeated_head != nullptr)
     check_repeated_head(operation, source, *repeated_head, given.find(table));
   result.weights = given.at(table).dtype();
@@ -177,8 +177,7 @@ SOMA_INLINE DecoderTensors::DecoderTensors(Context& context, DecoderKind kind,
   for (const auto& [name, tensor] : weights.entries()) {
     const Shape& shape = tensor.shape();
     entries_.emplace_back(
-        name,
-        Tensor::outline_of(is_turned(kind, name) ? Shape{shape[1], shape[0]} : shape, type));
+        name, Tensor::outline_of(is_turned(kind, name) ? Shape{shape[1], shape[0]} : shape, type));
   }
 }
 
