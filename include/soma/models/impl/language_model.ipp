@@ -266,8 +266,11 @@ SOMA_INLINE auto LanguageModel::finish(Tape& tape, const Var& hidden, const data
 
 SOMA_INLINE Var LanguageModel::loss(Tape& tape, const Var& hidden, const Tensor& targets,
                                     const data::Batch& batch) const {
+  CrossEntropySetting setting = nn::loss_of(batch);
+  // The mean of no losses would be NaN.
+  if (data::count_targets(targets) == 0) setting.reduction = LossReduction::sum;
   return nn::head_loss_at(model_.head_site, tape, hidden, model_.head_weight(),
-                          tape.constant(targets, batch.inputs.sequences), nn::loss_of(batch));
+                          tape.constant(targets, batch.inputs.sequences), setting);
 }
 
 SOMA_INLINE auto LanguageModel::evaluate(Tape& tape, const Var& hidden, const Tensor& targets,

