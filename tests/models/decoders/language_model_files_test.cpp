@@ -90,8 +90,9 @@ void write(const std::string& path, const std::string& content) {
 // Copies a folder, and puts other values into its config.json; null takes the key away.
 void copy_folder(const std::string& from, const std::string& to, const nlohmann::json& values) {
   std::filesystem::create_directories(to);
-  std::filesystem::copy(from, to, std::filesystem::copy_options::recursive |
-                                         std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::copy(
+      from, to,
+      std::filesystem::copy_options::recursive | std::filesystem::copy_options::overwrite_existing);
   nlohmann::json config = nlohmann::json::parse(read_text(from + "/config.json"));
   for (const auto& [key, value] : values.items()) config[key] = value;
   std::filesystem::permissions(to, std::filesystem::perms::owner_all);
