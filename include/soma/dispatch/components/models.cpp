@@ -3,8 +3,10 @@
 #include <soma/models/impl/answering.ipp>
 #include <soma/models/impl/bert_config_json.ipp>
 #include <soma/models/impl/extreme_files.ipp>
+#include <soma/models/impl/fast_bag.ipp>
 #include <soma/models/impl/fast_classifier.ipp>
 #include <soma/models/impl/fast_linear.ipp>
+#include <soma/models/impl/fast_linear_files.ipp>
 #include <soma/models/impl/fast_options.ipp>
 #include <soma/models/impl/input_form.ipp>
 #include <soma/models/impl/model_files.ipp>
