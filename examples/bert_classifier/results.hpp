@@ -6,6 +6,7 @@
 #include <soma/metrics/classification.hpp>
 #include <soma/state/tensor_source.hpp>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,11 @@ std::string weights_hash(const soma::Parameters& parameters);
 // Prints one JSON object in a line: the metrics, the loss, then the entries of `more`.
 void print_json(const soma::metrics::Classification& metrics, double loss,
                 const soma::Record& more);
+// The same of a model that gives a text several labels or a number.
+void print_json(const soma::metrics::Values& values, std::uint64_t rows, double loss,
+                const soma::Record& more);
+// The same as a table.
+void print_values(const soma::metrics::Values& values, std::uint64_t rows, double loss);
 // Prints the summary, and a table with a line for each class.
 void print_summary(const soma::metrics::Classification& metrics,
                    const std::vector<std::string>& labels, double loss);

@@ -173,6 +173,18 @@ TEST_CASE("odd sets of rows have a classifier", "[unit]") {
   std::vector<Text> lone = reviews(100);
   lone[50].label = 2;
   CHECK(right(lone, {"negative", "positive", "lone"}) > 0.9);
+  // Many classes of few rows, no word twice in a text, and texts of nothing.
+  std::vector<Text> few;
+  std::vector<std::string> many;
+  for (int c = 0; c < 150; ++c) {
+    many.push_back("class " + std::to_string(c));
+    for (int i = 0; i < 5; ++i)
+      few.push_back({"topic" + std::to_string(c) + " said " + std::to_string(i), c});
+  }
+  CHECK(right(few, many) > 0.95);
+  std::vector<Text> empty;
+  for (int i = 0; i < 100; ++i) empty.push_back({"", i % 4 == 0});
+  CHECK(models::FastClassifier::fit(context, empty, two).predict("a text").label == "negative");
   // A class without a row is never predicted.
   const auto model = models::FastClassifier::fit(context, reviews(100), {"no", "yes", "never"});
   CHECK(model.predict("the song was good").probabilities[2] == 0);

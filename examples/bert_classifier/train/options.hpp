@@ -79,11 +79,19 @@ struct AverageWeights {
   std::optional<std::uint64_t> from, every;
 };
 
+// Settings of --model-kind fast. Numbers below 0, and a 0 of `c`, are the rules' choice.
+struct FastTrainOptions {
+  double c = 0, strength = -1;
+  std::int64_t parts = -1, ngrams = -1, bag_width = -1;
+  double keep = 1;  // share of the rows that the folder keeps
+};
+
 struct TrainOptions {
   ComputeOptions compute;
   RankOptions ranks;
   DataOptions data;
   std::string kind = "bert";  // or "fast"
+  FastTrainOptions fast;
   std::string pretrained, preset = "tiny";
   std::size_t vocab_size = 0;               // 0: the default of the kind of training
   std::uint64_t epochs = 0, max_steps = 0;  // 0 epochs: the default of the kind of training
@@ -103,7 +111,7 @@ struct TrainOptions {
   std::string pooling;            // empty: as the pretrained model has it
   std::size_t freeze_layers = 0;  // with the embeddings, if it is not 0
   std::uint64_t seed = 1;
-  std::string precision = "fp32";
+  std::string precision;  // empty: fp32; in folders of the fast kind 8 bits
   std::uint64_t evaluate_every = 0, patience = 0;
   bool keep_best = false;
   std::string metric = "loss";
@@ -112,6 +120,8 @@ struct TrainOptions {
   std::uint64_t checkpoint_every = 0;
   std::size_t keep_checkpoints = 3;
   bool resume = false;
+  double tune = -1;               // seconds; below 0: no trials
+  std::uint64_t tune_passes = 0;  // 0: no limit, but that of `tune`
   std::string tensorboard, log_json, profile, output, confusion;
   double price_per_hour = 0;
   double label_noise = 0.02;
@@ -119,7 +129,12 @@ struct TrainOptions {
   std::size_t stream = 0;  // rows of the buffer; 0: all rows are read at once
   bool quiet = false, publish = false;
   std::string plot, report;
+
+  bool tunes() const { return tune >= 0 || tune_passes != 0; }
 };
+
+// The first option of FastTrainOptions that was given, or nullptr.
+const char* first_fast_option(const TrainOptions& options);
 
 struct EvaluateOptions {
   ComputeOptions compute;

@@ -82,7 +82,8 @@ void add_ranks(CLI::App& command, RankOptions& options) {
   command
       .add_option("--memory-limit", options.memory_limit,
                   "bytes (or 900MiB, 8GiB) that the process of a rank may need, as estimated "
-                  "before the run; 0: any")
+                  "before the run; 0: any, or half of the machine's memory with "
+                  "--model-kind fast")
       ->check(count_from(0, std::uint64_t{1} << 60))
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str()

@@ -87,6 +87,7 @@ class FastClassifier final : public nn::Task {
   void set_input(const InputForm& input);
 
   const std::vector<std::string>& labels() const { return options_.labels; }
+  data::LabelKind label_kind() const;
   const FastOptions& options() const { return options_; }
   const text::HashedFeatures& features() const { return features_; }
 

@@ -8,6 +8,7 @@
 //
 // Needs add_sparse(context) (soma/sparse.hpp).
 
+#include <soma/base/record.hpp>
 #include <soma/data/labels.hpp>
 #include <soma/io/safetensors.hpp>
 #include <soma/models/fast_bag.hpp>

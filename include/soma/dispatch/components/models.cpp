@@ -3,6 +3,7 @@
 #include <soma/models/impl/answering.ipp>
 #include <soma/models/impl/bert_config_json.ipp>
 #include <soma/models/impl/extreme_files.ipp>
+#include <soma/models/impl/extreme_text.ipp>
 #include <soma/models/impl/fast_bag.ipp>
 #include <soma/models/impl/fast_classifier.ipp>
 #include <soma/models/impl/fast_linear.ipp>

@@ -80,6 +80,10 @@ SOMA_INLINE std::int32_t FastClassifier::class_of(std::int64_t label, std::size_
 
 SOMA_INLINE const FastLinear* FastClassifier::linear() const { return linear_.get(); }
 
+SOMA_INLINE data::LabelKind FastClassifier::label_kind() const {
+  return linear_ != nullptr ? linear_->kind() : data::LabelKind::one;
+}
+
 SOMA_INLINE void FastClassifier::set_input(const InputForm& input) { options_.input = input; }
 
 SOMA_INLINE void FastClassifier::save(std::string_view folder,
