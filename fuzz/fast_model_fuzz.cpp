@@ -6,7 +6,7 @@
 #include <soma/io/safetensors.hpp>
 #include <soma/models/fast_linear.hpp>
 #include <soma/models/fast_options.hpp>
-#include <soma/runtime/make_context.hpp>
+#include <soma/soma.hpp>
 #include <soma/sparse.hpp>
 
 #include "check.hpp"
@@ -21,11 +21,11 @@
 #include <vector>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static soma::Context context = [] {
-    auto made = soma::make_context({.threads = 1});
-    return made;
+  static soma::Context context = soma::make_context({.threads = 1});
+  static const bool added = [] {
+    soma::add_sparse(context);
+    return true;
   }();
-  static const bool added = (soma::add_sparse(context), true);
   static_cast<void>(added);
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const std::size_t end = (std::min)(text.find('\n'), size);

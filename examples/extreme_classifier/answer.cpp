@@ -73,7 +73,7 @@ soma::data::SparsePoints known_points(const AnswerOptions& options, const Extrem
                "a file of texts: the model was trained on texts");
   Texts texts = read_known_texts(
       options.data, soma::models::load_label_names(options.model, model.options().classes),
-      options.multi_label, options.max_line_bytes);
+      options.texts, options.max_line_bytes);
   soma::data::SparsePoints points =
       soma::models::text_points(features, texts.views(), model.options().classes);
   points.labels = std::move(texts.labels);

@@ -27,13 +27,23 @@ void add_reading(CLI::App& app, std::size_t& max_line_bytes,
       ->capture_default_str();
 }
 
+void add_texts(CLI::App& app, CLI::Option* data, TextOptions& form) {
+  const std::vector<CLI::Option*> all{
+      app.add_flag("--multi-label", form.multi_label, "rows have several labels, or none"),
+      app.add_option("--header", form.header, "whether the first row names the columns")
+          ->check(CLI::IsMember({"detect", "yes", "no"}))
+          ->capture_default_str(),
+      app.add_option("--text-column", form.text_column, "name or number of the texts' column"),
+      app.add_option("--label-column", form.label_column, "name or number of the labels' column")};
+  for (CLI::Option* option : all) option->needs(data)->group("Rows of texts");
+}
+
 void add_train(CLI::App& app, TrainOptions& options) {
   CLI::Option* data = app.add_option("--data", options.data,
                                      "XMC or libsvm file; or texts with labels: TSV, CSV, JSON "
                                      "lines, fastText (.ft.txt); also .gz");
   app.add_option("--test", options.test, "the same of test points")->needs(data);
-  app.add_flag("--multi-label", options.multi_label, "rows of texts have several labels, or none")
-      ->needs(data);
+  add_texts(app, data, options.texts);
   app.add_option("--classes", options.classes, "classes of generated points")
       ->excludes(data)
       ->capture_default_str();
@@ -154,8 +164,7 @@ void add_answer(CLI::App& app, AnswerOptions& options, bool answers) {
     app.add_option("--points", options.test_points, "number of generated points")
         ->excludes(data)
         ->capture_default_str();
-    app.add_flag("--multi-label", options.multi_label, "rows of texts have several labels, or none")
-        ->needs(data);
+    add_texts(app, data, options.texts);
   }
   add_reading(app, options.max_line_bytes, options.propensity);
   app.add_flag("--sparse", options.sparse, "find the likeliest classes by hashes");

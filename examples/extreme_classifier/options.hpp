@@ -20,6 +20,12 @@
 // SIGINT and SIGTERM set this flag.
 inline soma::StopFlag stop_requested;
 
+// How rows of texts are read; empty: found by looking at the file.
+struct TextOptions {
+  bool multi_label = false;  // rows have several labels, or none
+  std::string header = "detect", text_column, label_column;
+};
+
 struct TrainOptions {
   std::string data, test;  // XMC files; without data, points are generated
   std::size_t classes = 50000, features = 135909, points = 61440, test_points = 2000;
@@ -41,7 +47,7 @@ struct TrainOptions {
   bool resume = false, report = false;
   double tune = -1;               // seconds; below 0: no trials
   std::uint64_t tune_passes = 0;  // 0: no limit, but that of `tune`
-  bool multi_label = false;       // of texts
+  TextOptions texts;
 };
 int train(const TrainOptions& options);
 
@@ -55,7 +61,7 @@ struct AnswerOptions {
   std::size_t max_line_bytes = std::size_t{1} << 24;
   soma::metrics::PropensityOptions propensity{};
   int threads = 0;
-  bool multi_label = false;  // rows of texts have several labels
+  TextOptions texts;
 };
 int evaluate(const AnswerOptions& options);
 int predict(const AnswerOptions& options);

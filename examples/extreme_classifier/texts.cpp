@@ -13,9 +13,13 @@ namespace {
 
 using soma::data::LabelKind;
 
-soma::text::RowOptions row_options(bool multi_label, std::size_t max_line_bytes) {
+soma::text::RowOptions row_options(const TextOptions& form, std::size_t max_line_bytes) {
   soma::text::RowOptions rows;
-  rows.labels = multi_label ? LabelKind::several : LabelKind::one;
+  rows.labels = form.multi_label ? LabelKind::several : LabelKind::one;
+  rows.text_column = form.text_column;
+  rows.label_column = form.label_column;
+  if (form.header != "detect")
+    rows.header = form.header == "yes" ? soma::text::Header::present : soma::text::Header::absent;
   rows.max_row_bytes = max_line_bytes;
   rows.stop = &stop_requested;
   return rows;
@@ -34,10 +38,10 @@ bool is_text_file(std::string_view file) {
   return false;
 }
 
-Texts read_texts(const std::string& file, bool multi_label, std::size_t max_line_bytes) {
+Texts read_texts(const std::string& file, const TextOptions& form, std::size_t max_line_bytes) {
   std::vector<std::string> notes;
   soma::text::ReadOptions options{.validation_share = 0, .max_labels = std::size_t{1} << 27};
-  options.rows = row_options(multi_label, max_line_bytes);
+  options.rows = row_options(form, max_line_bytes);
   options.rows.notes = &notes;
   soma::text::LabelledText read =
       soma::text::read_labelled(soma::text::DataFiles{{file}, {}, {}}, options);
@@ -48,15 +52,15 @@ Texts read_texts(const std::string& file, bool multi_label, std::size_t max_line
   for (soma::text::LabelledRow& row : read.release_train()) {
     result.texts.push_back(std::move(row.text));
     const std::vector<std::int32_t> one{static_cast<std::int32_t>(row.label)};
-    result.labels.add(multi_label ? row.labels : one);
+    result.labels.add(form.multi_label ? row.labels : one);
   }
   return result;
 }
 
 Texts read_known_texts(const std::string& file, const std::vector<std::string>& names,
-                       bool multi_label, std::size_t max_line_bytes) {
+                       const TextOptions& form, std::size_t max_line_bytes) {
   std::vector<std::string> notes;
-  soma::text::RowOptions options = row_options(multi_label, max_line_bytes);
+  soma::text::RowOptions options = row_options(form, max_line_bytes);
   options.notes = &notes;
   const soma::text::LabelIndex index(names);
   Texts result;
@@ -85,7 +89,7 @@ Texts read_known_texts(const std::string& file, const std::vector<std::string>& 
 }
 
 std::vector<std::string> read_lines(const std::string& file, std::size_t max_line_bytes) {
-  soma::text::TextLines lines(file, "predict", row_options(false, max_line_bytes));
+  soma::text::TextLines lines(file, "predict", row_options({}, max_line_bytes));
   std::vector<std::string> result;
   for (std::string line; lines.next(line);) result.push_back(std::move(line));
   return result;

@@ -22,10 +22,10 @@ struct Texts {
 // (.ft.txt), also with .gz behind it.
 bool is_text_file(std::string_view file);
 // Errors of soma::text::read_labelled().
-Texts read_texts(const std::string& file, bool multi_label, std::size_t max_line_bytes);
+Texts read_texts(const std::string& file, const TextOptions& form, std::size_t max_line_bytes);
 // With the labels of a model. Labels that it does not know are left out, with a note on standard
 // error: no answer can have them.
 Texts read_known_texts(const std::string& file, const std::vector<std::string>& names,
-                       bool multi_label, std::size_t max_line_bytes);
+                       const TextOptions& form, std::size_t max_line_bytes);
 // The lines of a file, or of standard input ("-"), without labels.
 std::vector<std::string> read_lines(const std::string& file, std::size_t max_line_bytes);

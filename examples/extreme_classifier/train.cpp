@@ -109,7 +109,7 @@ int fit(soma::Context& context, const TrainOptions& options, const soma::data::S
 
 // Texts become points by a model of their own.
 int fit_texts(soma::Context& context, const TrainOptions& options) {
-  Texts texts = read_texts(options.data, options.multi_label, options.max_line_bytes);
+  Texts texts = read_texts(options.data, options.texts, options.max_line_bytes);
   if (texts.labels.ids.empty())
     soma::fail(soma::error_id::data_labels, "train", "labels of " + soma::quoted(options.data),
                "no text has one", "a row with a label");
@@ -120,7 +120,7 @@ int fit_texts(soma::Context& context, const TrainOptions& options) {
   soma::data::SparsePoints test;
   if (!options.test.empty()) {
     Texts others =
-        read_known_texts(options.test, texts.names, options.multi_label, options.max_line_bytes);
+        read_known_texts(options.test, texts.names, options.texts, options.max_line_bytes);
     test = soma::models::text_points(learnt.features, others.views(), texts.names.size());
     test.labels = std::move(others.labels);
   }
@@ -146,7 +146,7 @@ int train(const TrainOptions& options) {
   auto context = soma::make_context({.threads = options.threads});
   soma::add_sparse(context);
   const bool made_up = options.data.empty();
-  if (options.multi_label || is_text_file(options.data)) {
+  if (options.texts.multi_label || is_text_file(options.data)) {
     check_text_options(options);
     return fit_texts(context, options);
   }

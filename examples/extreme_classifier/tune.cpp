@@ -121,7 +121,7 @@ std::string command_of(const TrainOptions& options) {
            " --features " + std::to_string(options.features) + " --points " +
            std::to_string(options.points);
   return "extreme_classifier train --data '" + options.data + "'" +
-         (options.multi_label ? " --multi-label" : "");
+         (options.texts.multi_label ? " --multi-label" : "");
 }
 
 }  // namespace
@@ -157,23 +157,26 @@ int tune(soma::Context& context, const TrainOptions& options, const SparsePoints
                       }});
   };
   add("", base);
+  // Other kinds first: they differ most.
   const ExtremeKind rule = soma::models::extreme_kind_for(split.train, base.memory);
-  for (const ExtremeKind kind : {ExtremeKind::linear, ExtremeKind::tree}) {
-    ExtremeFitOptions changed = base;
-    changed.kind = kind;
-    const std::string words = kind == rule ? "" : "--kind " + name_of(kind) + " ";
-    for (const double c : {0.25, 1.0, 4.0}) {
-      changed.c = c;
-      if (options.c == 0) add(words + "--c " + soma::to_text(c), changed);
-    }
-    if (options.c != 0 && kind != rule) add("--kind " + name_of(kind), changed);
-  }
+  const ExtremeKind other = rule == ExtremeKind::linear ? ExtremeKind::tree : ExtremeKind::linear;
+  ExtremeFitOptions changed = base;
+  changed.kind = other;
+  add("--kind " + name_of(other), changed);
   // The network takes points, not texts.
   if (!texts)
     for (const std::size_t width : {64u, 128u})
       trials.push_back(
           {"network", "--kind network --width " + std::to_string(width) + " --epochs 3",
            [&trying, width](const soma::StopFlag& stop) { return trying.network(width, stop); }});
+  for (const ExtremeKind kind : {rule, other})
+    for (const double c : {0.25, 1.0, 4.0}) {
+      changed.kind = kind;
+      changed.c = c;
+      if (options.c == 0)
+        add((kind == rule ? "" : "--kind " + name_of(kind) + " ") + "--c " + soma::to_text(c),
+            changed);
+    }
   tuning::run(trials,
               {.seconds = options.tune >= 0 ? options.tune : 20, .passes = options.tune_passes},
               "P@1", command_of(options), stop_requested, std::cout);

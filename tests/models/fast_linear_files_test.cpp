@@ -68,7 +68,7 @@ TEST_CASE("a linear classifier needs rows only, is saved and answers as before",
   CHECK(model.linear()->fitted().held_out_accuracy > 0.95);
   CHECK(model.predict(" ").label.empty());
   const Work work;
-  model.save(work / "model");
+  model.save(work / "model", {.fp32 = true});
   CHECK(models::is_fast_classifier(work / "model"));
   const auto loaded = models::FastClassifier::from_folder(context, work / "model");
   CHECK(loaded.labels() == two);
@@ -220,6 +220,6 @@ TEST_CASE("rows and folders that a linear classifier refuses", "[unit]") {
   };
   CHECK(loads("features.version\": 2", "features.version\": 3") == error_id::text_features.name);
   CHECK(loads("negative\\npositive\\n", "negative\\npositive\\nmore\\n") ==
-        error_id::state_shape.name);
+        error_id::missing_name.name);
   CHECK(loads("\"linear.bits\"", "\"linear.bit\"") == error_id::record_missing.name);
 }

@@ -90,8 +90,8 @@ int tune_fast(const TrainOptions& options, Launch& launch, const std::vector<std
                       }});
   };
   const std::size_t classes = rows.labels.size();
-  const bool bag =
-      base.bag_width < 0 ? soma::models::fast_bag_width_for(classes) != 0 : base.bag_width != 0;
+  const bool bag = base.bag_width < 0 ? one && soma::models::fast_bag_width_for(classes) != 0
+                                      : base.bag_width != 0;
   const char* const usual = bag ? "linear and bag" : "linear";
   add(usual, "", base);
   // What was given by hand is kept.

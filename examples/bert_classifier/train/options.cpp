@@ -83,7 +83,8 @@ void add_fast(CLI::App& command, TrainOptions& options) {
       "bytes on average",
       0, 16);
   add("--bag-width", fast.bag_width,
-      "columns of the embedding bag, 0: none; default: none up to 16 classes, 32 up to 64, else 64",
+      "columns of the embedding bag, 0: none; default: none up to 16 classes and with several "
+      "labels, 32 up to 64, else 64",
       0, 4096);
   add("--tune", options.tune,
       "try other settings by held-out rows for so many seconds of the processor, and print a "

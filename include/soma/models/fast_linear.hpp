@@ -37,7 +37,7 @@ struct FastFitOptions {
   std::uint64_t ngrams = 0;      // rule: 2
   std::uint64_t passes = 0;      // rule: 6
   std::int64_t bag_width = -1;   // columns of the embedding bag; 0: none; rule: none up to 16
-                                 // classes, 32 up to 64, else 64
+                                 // classes and with several labels, 32 up to 64, else 64
   std::uint64_t bag_passes = 0;  // rule: 3
   double held_out = 0.1;         // the share of rows that calibrates, at most 5,000; 0 to 0.5
   std::uint64_t seed = 0;

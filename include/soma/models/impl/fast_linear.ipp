@@ -126,7 +126,8 @@ SOMA_INLINE void FastLinear::set_rules(const FastLinearData& data, const FastFit
              .parts_from = counting.parts_from,
              .parts = counting.parts,
              .bag_width = options.bag_width >= 0 ? static_cast<std::uint64_t>(options.bag_width)
-                                                 : fast_bag_width_for(classes_),
+                          : kind_ == data::LabelKind::one ? fast_bag_width_for(classes_)
+                                                          : 0,
              .bag_passes = options.bag_passes != 0 ? options.bag_passes : 3,
              .drops_single = counting.drop_single,
              .class_weights = !options.class_weights.empty(),
