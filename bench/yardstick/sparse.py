@@ -118,6 +118,59 @@ def wabbit(train, test, epochs, seed):
     return tuple(map(float, text.split()))
 
 
+LINEAR_SVC = """
+import resource, sys
+from scipy.sparse import hstack
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.svm import LinearSVC
+train, test, seed = sys.argv[1:]
+def rows(path):
+    pairs = [line.rstrip("\\n").split(" ", 1) for line in open(path, encoding="utf-8")]
+    return [text for _, text in pairs], [label for label, _ in pairs]
+def cpu():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+start = cpu()
+texts, labels = rows(train)
+kinds = [TfidfVectorizer(ngram_range=(1, 2), token_pattern=r"[^ ]+", sublinear_tf=True),
+         TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 5), sublinear_tf=True)]
+model = LinearSVC(random_state=int(seed)).fit(hstack([kind.fit_transform(texts) for kind in kinds]).tocsr(), labels)
+seconds = cpu() - start
+texts, labels = rows(test)
+answers = model.predict(hstack([kind.transform(texts) for kind in kinds]).tocsr())
+print(seconds, sum(a == b for a, b in zip(answers, labels)) / len(labels))
+"""
+
+
+def linear_svc(train, test, seed):
+    _, text = cpu_of([sys.executable, "-c", LINEAR_SVC, train, test, str(seed)])
+    return tuple(map(float, text.split()))
+
+
+AUTOTUNE = """
+import fasttext, resource, sys
+train, test, seed, folder = sys.argv[1:]
+lines = open(train, encoding="utf-8").readlines()
+with open(f"{folder}/tune_train.txt", "w") as kept, open(f"{folder}/tune_held.txt", "w") as held:
+    for i, line in enumerate(lines):
+        (held if i % 10 == 0 else kept).write(line)
+def cpu():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+start = cpu()
+trained = fasttext.train_supervised(f"{folder}/tune_train.txt", autotuneValidationFile=f"{folder}/tune_held.txt",
+                                    autotuneDuration=30, thread=1, seed=int(seed), verbose=0)
+seconds = cpu() - start
+rows = [line.rstrip("\\n").split(" ", 1) for line in open(test, encoding="utf-8")]
+print(seconds, sum(trained.predict(text)[0][0] == label for label, text in rows) / len(rows))
+"""
+
+
+def autotune(work, train, test, seed):
+    _, text = cpu_of([sys.executable, "-c", AUTOTUNE, train, test, str(seed), str(work)])
+    return tuple(map(float, text.split()))
+
+
 NAPKIN = """
 import gzip, resource, sys
 import numpy, scipy.sparse
@@ -208,7 +261,9 @@ def main():
         convert(test, converted[1])
         runs = {"ours": lambda seed: ours(program, work, train, test, seed),
                 "fastText": lambda seed: fasttext(work, *converted, epochs, seed),
-                "VW": lambda seed: wabbit(*converted, epochs, seed)}
+                "VW": lambda seed: wabbit(*converted, epochs, seed),
+                "LinearSVC": lambda seed: linear_svc(*converted, seed),
+                "fastText, autotune": lambda seed: autotune(work, *converted, seed)}
         for each, measured in results_of(runs, rounds).items():
             least = min(one[0] for one in measured)
             accuracy = sum(one[1] for one in measured) / len(measured)

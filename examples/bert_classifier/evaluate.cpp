@@ -36,20 +36,14 @@ namespace {
 using soma::models::TextClassifier;
 
 // Prints the metrics of a model whose output is a number or several labels per text.
-int print_values(const soma::train::Evaluation& result, bool json) {
-  if (json) {
-    soma::Record record("evaluation");
-    record.set("rows", result.sequences);
-    for (const soma::metrics::Value& value : result.values) record.set(value.name, value.value);
-    record.set("loss", result.loss);
-    record.set("seconds", result.seconds);
-    std::cout << soma::to_json_with_null(record) << '\n';
+int print_evaluation(const soma::train::Evaluation& result, bool json) {
+  if (!json) {
+    print_values(result.values, result.sequences, result.loss);
     return 0;
   }
-  using soma::fixed;
-  for (const soma::metrics::Value& value : result.values)
-    std::cout << value.title << '\t' << soma::metrics::shown(value.value) << '\n';
-  std::cout << "loss\t" << fixed(result.loss, 4) << "\nrows\t" << result.sequences << '\n';
+  soma::Record more;
+  more.set("seconds", result.seconds);
+  print_json(result.values, result.sequences, result.loss, more);
   return 0;
 }
 
@@ -84,7 +78,7 @@ int evaluate(const EvaluateOptions& options) {
                "a finite number: broken weights?");
 
   write_confusion("evaluate", options.confusion, model.labels(), metrics);
-  if (!has_classes) return print_values(result, options.json);
+  if (!has_classes) return print_evaluation(result, options.json);
   if (options.json) {
     soma::Record more;
     more.set("seconds", result.seconds);

@@ -55,6 +55,22 @@ void print_json(const soma::metrics::Classification& metrics, double loss,
   std::cout << soma::to_json_with_null(record) << '\n';
 }
 
+void print_json(const soma::metrics::Values& values, std::uint64_t rows, double loss,
+                const soma::Record& more) {
+  soma::Record record("evaluation");
+  record.set("rows", rows);
+  for (const soma::metrics::Value& value : values) record.set(value.name, value.value);
+  record.set("loss", loss);
+  for (const auto& [name, value] : more.entries()) record.set(name, value.number);
+  std::cout << soma::to_json_with_null(record) << '\n';
+}
+
+void print_values(const soma::metrics::Values& values, std::uint64_t rows, double loss) {
+  for (const soma::metrics::Value& value : values)
+    std::cout << value.title << '\t' << shown(value.value) << '\n';
+  std::cout << "loss\t" << fixed(loss, 4) << "\nrows\t" << rows << '\n';
+}
+
 void print_summary(const soma::metrics::Classification& metrics,
                    const std::vector<std::string>& labels, double loss) {
   const soma::metrics::Interval interval = metrics.accuracy_interval();

@@ -4,6 +4,7 @@
 #include <soma/base/record.hpp>
 #include <soma/metrics/classification.hpp>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,11 @@ void write_confusion(const char* operation, const std::string& path,
 // Prints one JSON object in a line: the metrics, the loss, then the entries of `more`.
 void print_json(const soma::metrics::Classification& metrics, double loss,
                 const soma::Record& more);
+// The same of a model that gives a text several labels or a number.
+void print_json(const soma::metrics::Values& values, std::uint64_t rows, double loss,
+                const soma::Record& more);
+// The same as a table.
+void print_values(const soma::metrics::Values& values, std::uint64_t rows, double loss);
 // Prints the summary, and a table with a line for each class.
 void print_summary(const soma::metrics::Classification& metrics,
                    const std::vector<std::string>& labels, double loss);

@@ -2,10 +2,12 @@
 
 #include "extreme_classifier/options.hpp"
 #include "extreme_classifier/synthetic.hpp"
+#include "extreme_classifier/texts.hpp"
 
 #include <soma/base/fixed.hpp>
 #include <soma/models/extreme_files.hpp>
 #include <soma/sparse.hpp>
+#include <soma/text/row_reader.hpp>
 #include <soma/text/xmc_reader.hpp>
 
 #include <algorithm>
@@ -63,6 +65,21 @@ class OneByOne {
   std::vector<float> h_{};
 };
 
+// A model of texts takes texts with labels by name.
+soma::data::SparsePoints known_points(const AnswerOptions& options, const ExtremeClassifier& model,
+                                      const soma::text::CountedFeatures& features) {
+  if (options.data.empty())
+    soma::fail(soma::error_id::train_options, "evaluate", "--data", "not given",
+               "a file of texts: the model was trained on texts");
+  Texts texts = read_known_texts(
+      options.data, soma::models::load_label_names(options.model, model.options().classes),
+      options.texts, options.max_line_bytes);
+  soma::data::SparsePoints points =
+      soma::models::text_points(features, texts.views(), model.options().classes);
+  points.labels = std::move(texts.labels);
+  return points;
+}
+
 void check_not_sparse(const AnswerOptions& options) {
   if (options.sparse)
     soma::fail(soma::error_id::train_options, "extreme_classifier", "--sparse",
@@ -75,7 +92,9 @@ int evaluate(const AnswerOptions& options) {
   auto context = soma::make_context({.threads = options.threads});
   soma::add_sparse(context);
   const auto model = soma::models::load_extreme_classifier(context, options.model);
-  const soma::data::SparsePoints points = points_of(options, *model, false);
+  const auto features = soma::models::load_text_features(context, options.model);
+  const soma::data::SparsePoints points =
+      features ? known_points(options, *model, *features) : points_of(options, *model, false);
   if (model->linear_model() != nullptr) {
     check_not_sparse(options);
     print_measured(*model, context, points, options.propensity);
@@ -113,9 +132,21 @@ int predict(const AnswerOptions& options) {
   auto context = soma::make_context({.threads = options.threads});
   soma::add_sparse(context);
   const auto model = soma::models::load_extreme_classifier(context, options.model);
-  const soma::data::SparsePoints points = points_of(options, *model, true);
-  // A line without features has an empty answer.
-  const auto is_blank = [&](std::size_t i) { return points.offsets[i] == points.offsets[i + 1]; };
+  const auto features = soma::models::load_text_features(context, options.model);
+  soma::data::SparsePoints points;
+  std::vector<std::uint8_t> blank;  // 1: a line of nothing, which has an empty answer
+  if (features) {
+    const std::vector<std::string> lines = read_lines(options.data, options.max_line_bytes);
+    for (const std::string& line : lines) blank.push_back(soma::text::is_blank(line) ? 1 : 0);
+    points = soma::models::text_points(*features,
+                                       std::vector<std::string_view>(lines.begin(), lines.end()),
+                                       model->options().classes);
+  } else {
+    points = points_of(options, *model, true);
+    for (std::size_t i = 0; i < points.count(); ++i)
+      blank.push_back(points.offsets[i] == points.offsets[i + 1] ? 1 : 0);
+  }
+  const auto is_blank = [&](std::size_t i) { return blank[i] != 0; };
   const std::vector<std::string> names =
       soma::models::load_label_names(options.model, model->options().classes);
   const auto print = [&](const std::vector<FoundClass>& best) {

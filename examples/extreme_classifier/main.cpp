@@ -27,9 +27,23 @@ void add_reading(CLI::App& app, std::size_t& max_line_bytes,
       ->capture_default_str();
 }
 
+void add_texts(CLI::App& app, CLI::Option* data, TextOptions& form) {
+  const std::vector<CLI::Option*> all{
+      app.add_flag("--multi-label", form.multi_label, "rows have several labels, or none"),
+      app.add_option("--header", form.header, "whether the first row names the columns")
+          ->check(CLI::IsMember({"detect", "yes", "no"}))
+          ->capture_default_str(),
+      app.add_option("--text-column", form.text_column, "name or number of the texts' column"),
+      app.add_option("--label-column", form.label_column, "name or number of the labels' column")};
+  for (CLI::Option* option : all) option->needs(data)->group("Rows of texts");
+}
+
 void add_train(CLI::App& app, TrainOptions& options) {
-  CLI::Option* data = app.add_option("--data", options.data, "XMC or libsvm file, also .gz");
-  app.add_option("--test", options.test, "XMC or libsvm file of test points")->needs(data);
+  CLI::Option* data = app.add_option("--data", options.data,
+                                     "XMC or libsvm file; or texts with labels: TSV, CSV, JSON "
+                                     "lines, fastText (.ft.txt); also .gz");
+  app.add_option("--test", options.test, "the same of test points")->needs(data);
+  add_texts(app, data, options.texts);
   app.add_option("--classes", options.classes, "classes of generated points")
       ->excludes(data)
       ->capture_default_str();
@@ -99,9 +113,17 @@ void add_train(CLI::App& app, TrainOptions& options) {
                    "also print shares of the time, touched rows, and the recall of the hashes")};
   for (CLI::Option* option : linear) option->group("Linear models and trees");
   for (CLI::Option* option : network) option->group("Networks (each chooses --kind network)");
-  app.add_flag(
-      "--tune", options.tune,
-      "try samplers and set sizes for two seconds and recommend a combination, without training");
+  app.add_option("--tune", options.tune,
+                 "try kinds and settings by held-out points for so many seconds of the processor, "
+                 "and print a table and the best command line; nothing is written")
+      ->check(CLI::Range(0.0, 1e7))
+      ->expected(0, 1)
+      ->default_str("20")
+      ->excludes(folder);
+  app.add_option("--tune-passes", options.tune_passes,
+                 "trials have so many passes instead of a time: the same table every time")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1000}))
+      ->excludes(folder);
   // An option of one kind chooses the kind, and contradicts another one.
   app.callback([&options, linear, network] {
     const auto given = [](const std::vector<CLI::Option*>& all) -> const CLI::Option* {
@@ -124,9 +146,12 @@ void add_train(CLI::App& app, TrainOptions& options) {
 void add_answer(CLI::App& app, AnswerOptions& options, bool answers) {
   app.add_option("--model", options.model, "folder that train --output wrote")->required();
   CLI::Option* data =
-      app.add_option(answers ? "data" : "--data", options.data, "XMC or libsvm file, also .gz");
+      app.add_option(answers ? "data" : "--data", options.data,
+                     answers ? "points; or texts, a line each; also .gz; - is standard input"
+                             : "XMC or libsvm file, or texts with labels; also .gz");
   if (answers) {
-    data->required();
+    data->default_str("-");
+    options.data = "-";
     app.add_option("--top", options.top, "classes to print for each point")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
@@ -139,6 +164,7 @@ void add_answer(CLI::App& app, AnswerOptions& options, bool answers) {
     app.add_option("--points", options.test_points, "number of generated points")
         ->excludes(data)
         ->capture_default_str();
+    add_texts(app, data, options.texts);
   }
   add_reading(app, options.max_line_bytes, options.propensity);
   app.add_flag("--sparse", options.sparse, "find the likeliest classes by hashes");
@@ -158,14 +184,14 @@ int main(int count, char** arguments) {
   CLI::App app{"Classifies sparse points into very many classes.", "extreme_classifier"};
   app.require_subcommand(1);
   TrainOptions training;
-  AnswerOptions answering;
+  AnswerOptions evaluating, answering;
   CLI::App* const trains = app.add_subcommand("train", "learns from points, and saves a model");
   CLI::App* const evaluates =
       app.add_subcommand("evaluate", "measures a model: P@k, nDCG@k, PSP@k");
   CLI::App* const predicts = app.add_subcommand(
       "predict", "prints a line for each point: class:score, the likeliest class first");
   add_train(*trains, training);
-  add_answer(*evaluates, answering, false);
+  add_answer(*evaluates, evaluating, false);
   add_answer(*predicts, answering, true);
   try {
     app.parse(count, arguments);
@@ -175,7 +201,7 @@ int main(int count, char** arguments) {
   std::signal(SIGINT, [](int) { stop_requested.request(); });
   std::signal(SIGTERM, [](int) { stop_requested.request(); });
   try {
-    if (*evaluates) return evaluate(answering);
+    if (*evaluates) return evaluate(evaluating);
     return *predicts ? predict(answering) : train(training);
   } catch (const soma::Error& error) {
     std::cerr << error.what() << '\n';

@@ -1,11 +1,14 @@
 // The options and commands of extreme_classifier. Each command returns the program's exit code.
 #pragma once
 
+#include "tuning/trials.hpp"
+
 #include <soma/data/point_source.hpp>
 #include <soma/metrics/ranking.hpp>
 #include <soma/models/extreme_classifier.hpp>
 #include <soma/runtime/stop_flag.hpp>
 #include <soma/system/clock.hpp>
+#include <soma/text/counted_features.hpp>
 #include <soma/text/xmc_reader.hpp>
 
 #include <cstddef>
@@ -16,6 +19,12 @@
 
 // SIGINT and SIGTERM set this flag.
 inline soma::StopFlag stop_requested;
+
+// How rows of texts are read; empty: found by looking at the file.
+struct TextOptions {
+  bool multi_label = false;  // rows have several labels, or none
+  std::string header = "detect", text_column, label_column;
+};
 
 struct TrainOptions {
   std::string data, test;  // XMC files; without data, points are generated
@@ -35,7 +44,10 @@ struct TrainOptions {
   std::size_t max_line_bytes = std::size_t{1} << 24;
   soma::metrics::PropensityOptions propensity{};
   int threads = 0;
-  bool resume = false, tune = false, report = false;
+  bool resume = false, report = false;
+  double tune = -1;               // seconds; below 0: no trials
+  std::uint64_t tune_passes = 0;  // 0: no limit, but that of `tune`
+  TextOptions texts;
 };
 int train(const TrainOptions& options);
 
@@ -49,14 +61,14 @@ struct AnswerOptions {
   std::size_t max_line_bytes = std::size_t{1} << 24;
   soma::metrics::PropensityOptions propensity{};
   int threads = 0;
+  TextOptions texts;
 };
 int evaluate(const AnswerOptions& options);
 int predict(const AnswerOptions& options);
 
 // ---- shared by the commands
 
-// The processor seconds of all threads of this process.
-double cpu_seconds();
+using tuning::cpu_seconds;
 // "P@1 0.5900, P@3 0.3600 ... of 2515 points".
 std::string text_of(const soma::metrics::Ranking& ranking);
 // A ranking with the propensities of the model's training labels, where the model knows them.
@@ -94,6 +106,6 @@ soma::data::SparsePoints read_points(const std::string& file, soma::text::XmcOpt
 // The settings of a training run: chosen by the rules, unless they were given.
 soma::models::ExtremeOptions model_options(const TrainOptions& options,
                                            const soma::data::SparsePoints& points);
-// Tries samplers and sizes of sets for two seconds in total, and prints its recommendation.
-void tune(soma::Context& context, const TrainOptions& options,
-          const soma::data::SparsePoints& points);
+// --tune: tries kinds and settings by a tenth of the points, and prints a table.
+int tune(soma::Context& context, const TrainOptions& options,
+         const soma::data::SparsePoints& points, const soma::text::CountedFeatures* features);

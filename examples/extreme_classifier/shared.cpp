@@ -5,15 +5,8 @@
 #include <soma/base/fixed.hpp>
 
 #include <algorithm>
-#include <ctime>
 #include <iostream>
 #include <vector>
-
-double cpu_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
 
 std::string text_of(const soma::metrics::Ranking& ranking) {
   // PSP@k in one word: a search for P@1 in a log finds P@1 alone.

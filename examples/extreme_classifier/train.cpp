@@ -3,6 +3,7 @@
 #include "extreme_classifier/options.hpp"
 #include "extreme_classifier/report.hpp"
 #include "extreme_classifier/synthetic.hpp"
+#include "extreme_classifier/texts.hpp"
 
 #include <soma/base/fixed.hpp>
 #include <soma/data/prefetch.hpp>
@@ -74,30 +75,66 @@ void print_fit(const soma::models::ExtremeClassifier& model) {
   std::cout.flush();
 }
 
-// The linear kinds, which a fit makes.
+// The linear kinds, which a fit makes. `features`: of texts, or nullptr.
 int fit(soma::Context& context, const TrainOptions& options, const soma::data::SparsePoints& points,
-        const soma::data::SparsePoints& test, std::span<const std::string> names) {
+        const soma::data::SparsePoints& test, std::span<const std::string> names,
+        const soma::text::CountedFeatures* features) {
   const double start = cpu_seconds();
   const std::int64_t clock = soma::monotonic_nanoseconds();
-  const auto model =
-      soma::models::ExtremeClassifier::fit(context, points,
-                                           {.kind = kind_of(options),
-                                            .c = options.c,
-                                            .passes = static_cast<std::size_t>(options.epochs),
-                                            .raw_values = options.raw_values,
-                                            .seed = options.seed,
-                                            .beam = options.beam,
-                                            .memory = std::uint64_t{options.memory_mib} << 20,
-                                            .stop = &stop_requested});
+  const soma::models::ExtremeFitOptions settings{
+      .kind = kind_of(options),
+      .c = options.c == 0 && features != nullptr ? 1 : options.c,
+      .passes = static_cast<std::size_t>(options.epochs),
+      .raw_values = options.raw_values || features != nullptr,
+      .seed = options.seed,
+      .beam = options.beam,
+      .memory = std::uint64_t{options.memory_mib} << 20,
+      .stop = &stop_requested};
+  std::cout << points.count() << " points, " << points.ids.size() << " values: the fit takes up to "
+            << (soma::models::extreme_fit_bytes(points, settings) >> 20) << " MiB" << std::endl;
+  const auto model = soma::models::ExtremeClassifier::fit(context, points, settings);
   const double seconds = cpu_seconds() - start;
   print_fit(*model);
   std::cout << points.count() << " points in " << soma::fixed(seconds, 2) << " CPU seconds, "
             << soma::fixed(static_cast<double>(soma::monotonic_nanoseconds() - clock) * 1e-9, 2)
             << " by the clock; memory " << (soma::peak_resident_bytes() >> 20) << " MiB"
             << std::endl;
-  if (!options.output.empty()) soma::models::save_extreme_classifier(*model, options.output, names);
+  if (!options.output.empty() && features != nullptr)
+    soma::models::save_extreme_text(*model, *features, options.output, names);
+  else if (!options.output.empty())
+    soma::models::save_extreme_classifier(*model, options.output, names);
   if (test.count() != 0) print_measured(*model, context, test, options.propensity);
   return 0;
+}
+
+// Texts become points by a model of their own.
+int fit_texts(soma::Context& context, const TrainOptions& options) {
+  Texts texts = read_texts(options.data, options.texts, options.max_line_bytes);
+  if (texts.labels.ids.empty())
+    soma::fail(soma::error_id::data_labels, "train", "labels of " + soma::quoted(options.data),
+               "no text has one", "a row with a label");
+  const soma::models::TextPoints learnt = soma::models::learn_text_points(
+      context, texts.views(), std::move(texts.labels), texts.names.size());
+  if (options.tune >= 0 || options.tune_passes != 0)
+    return tune(context, options, learnt.points, &learnt.features);
+  soma::data::SparsePoints test;
+  if (!options.test.empty()) {
+    Texts others =
+        read_known_texts(options.test, texts.names, options.texts, options.max_line_bytes);
+    test = soma::models::text_points(learnt.features, others.views(), texts.names.size());
+    test.labels = std::move(others.labels);
+  }
+  return fit(context, options, learnt.points, test, texts.names, &learnt.features);
+}
+
+void check_text_options(const TrainOptions& options) {
+  const auto refuse = [](const char* name, const std::string& given, const std::string& wanted) {
+    soma::fail(soma::error_id::train_options, "train", name, given, wanted);
+  };
+  if (kind_of(options) == soma::models::ExtremeKind::network)
+    refuse("--kind", "network, for texts", "linear or tree: the network takes points");
+  if (!options.label_names.empty())
+    refuse("--label-names", "given for texts", "points: labels of texts have names");
 }
 
 }  // namespace
@@ -109,6 +146,10 @@ int train(const TrainOptions& options) {
   auto context = soma::make_context({.threads = options.threads});
   soma::add_sparse(context);
   const bool made_up = options.data.empty();
+  if (options.texts.multi_label || is_text_file(options.data)) {
+    check_text_options(options);
+    return fit_texts(context, options);
+  }
   const soma::data::SparsePoints points =
       made_up ? synthetic::points(options.points, options.features, options.classes, options.seed)
               : read_points(options.data, {.max_line_bytes = options.max_line_bytes});
@@ -128,13 +169,10 @@ int train(const TrainOptions& options) {
       options.label_names.empty()
           ? std::vector<std::string>()
           : soma::models::read_label_names(options.label_names, points.classes);
-  if (options.tune) {
-    tune(context, options, points);
-    return 0;
-  }
+  if (options.tune >= 0 || options.tune_passes != 0) return tune(context, options, points, nullptr);
 
   if (kind_of(options) != soma::models::ExtremeKind::network)
-    return fit(context, options, points, test, names);
+    return fit(context, options, points, test, names, nullptr);
 
   soma::models::ExtremeClassifier model(context, model_options(options, points));
   model.use_label_counts(std::move(counts));

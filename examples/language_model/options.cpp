@@ -23,6 +23,12 @@ const RunWords words{
         "--resume",
     .metric = "validation metric that decides the best weights and an improvement",
     .metrics = {"loss", "perplexity", "accuracy", "bits_per_byte"},
+    .precision =
+        "formats of weights, activations and operands of products: a preset, or your own file "
+        "(docs/precision.md)",
+    .memory_limit =
+        "bytes (or 900MiB, 8GiB) that the process of a rank may need, as estimated before the "
+        "run; 0: any",
     .plot =
         "write the curves of loss, metrics and learning rate as an SVG picture, updated during "
         "the run; --resume continues the curves"};

@@ -14,7 +14,7 @@ const std::string rank_group = "Several ranks (started by mpirun)";
 
 }  // namespace
 
-void add_ranks(CLI::App& command, RankOptions& options) {
+void add_ranks(CLI::App& command, RankOptions& options, const char* memory_limit) {
   // The unit, as in 4MiB, becomes a factor before the range is checked.
   command
       .add_option("--bucket-size", options.bucket_bytes,
@@ -79,10 +79,7 @@ void add_ranks(CLI::App& command, RankOptions& options) {
                   "model and writes the file")
       ->type_name("FILE.json")
       ->group(rank_group);
-  command
-      .add_option("--memory-limit", options.memory_limit,
-                  "bytes (or 900MiB, 8GiB) that the process of a rank may need, as estimated "
-                  "before the run; 0: any")
+  command.add_option("--memory-limit", options.memory_limit, memory_limit)
       ->check(count_from(0, std::uint64_t{1} << 60))
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str()

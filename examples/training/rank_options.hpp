@@ -3,4 +3,5 @@
 
 #include "training/run_options.hpp"
 
-void add_ranks(CLI::App& command, RankOptions& options);
+// `memory_limit`: the help of --memory-limit.
+void add_ranks(CLI::App& command, RankOptions& options, const char* memory_limit);

@@ -205,18 +205,15 @@ void add_loop(CLI::App& command, RunOptions& options, const RunWords& words) {
       ->check(CLI::IsMember(words.metrics))
       ->capture_default_str()
       ->group(loop_group);
-  command
-      .add_option("--precision", options.precision,
-                  "formats of weights, activations and operands of products: a preset, or your own "
-                  "file (docs/precision.md; describe --precision NAME prints a file to start with)")
+  command.add_option("--precision", options.precision, words.precision)
       ->type_name("NAME|FILE.json")
-      ->capture_default_str()
+      ->default_str("fp32")
       ->group(compute_group);
   number("--shards", options.shards,
          "parts of a batch, a power of two; a fixed tree adds their gradients", compute_group,
          CLI::Range(std::size_t{1}, std::size_t{1024}));
   add_compute(command, options.compute);
-  add_ranks(command, options.ranks);
+  add_ranks(command, options.ranks, words.memory_limit);
 }
 
 void add_outputs(CLI::App& command, RunOptions& options, const RunWords& words) {

@@ -77,7 +77,7 @@ struct RunOptions {
   AverageWeights average;
   bool decay_all = false, no_shuffle = false;
   std::uint64_t seed = 1;
-  std::string precision = "fp32";
+  std::string precision;  // empty: fp32, or a rule of the program
   std::uint64_t evaluate_every = 0, patience = 0;
   bool keep_best = false;
   std::string metric = "loss";
@@ -101,6 +101,8 @@ struct RunWords {
   const char* warmup;
   const char* metric;
   std::vector<std::string> metrics;  // accepted by --metric
+  const char* precision;
+  const char* memory_limit;
   const char* plot;
 };
 

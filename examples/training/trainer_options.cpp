@@ -79,7 +79,7 @@ soma::train::TrainerOptions common_trainer_options(const RunOptions& options, La
                                                  .every = average.every.value_or(1)};
   result.clip = options.clip;
   result.seed = options.seed;
-  result.precision = soma::find_precision(options.precision);
+  result.precision = soma::find_precision(options.precision.empty() ? "fp32" : options.precision);
   if (const std::string& format = options.ranks.reduction; !format.empty())
     result.precision.reduction = {.format = soma::find_format(format),
                                   .rounding = soma::Rounding::stochastic};

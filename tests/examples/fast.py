@@ -60,6 +60,63 @@ def check_refusals(program, data, checks):
                     and b"[cli.usage]" in result.stderr, f"{option}: {result.stderr}")
 
 
+def check_kinds(program, work, data, checks):
+    """Several labels, weights of classes, folders of other sizes, trials of settings."""
+    several = work / "several.tsv"
+    lines = []
+    for i in range(600):
+        own = [word for k, word in enumerate(["red", "green", "blue"]) if i * 37 >> k & 1]
+        lines.append(f"thing {i % 50} {' '.join(own)}\t{','.join(own)}\n")
+    several.write_text("".join(lines))
+    result = tool.must_run(program, [*TRAIN, f"--data={several}", "--multi-label", "--held-out-share=0.1",
+                                     f"--output={work}/several"])
+    checks.that(re.search(rb"held out: micro F1 (0\.9|1)", result.stdout), f"several: {result.stdout}")
+    answers = tool.must_run(program, ["predict", f"--model={work}/several"],
+                            text=b"thing 3 red blue\nthing 4 green\n").stdout.splitlines()
+    checks.that([sorted(line.split(b"\t")[::2]) for line in answers] == [[b"blue", b"red"], [b"green"]],
+                f"several: {answers}")
+    report = json.loads(tool.must_run(program, ["evaluate", f"--model={work}/several", f"--data={several}",
+                                                "--json"]).stdout)
+    checks.that(report["micro_f1"] > 0.95 and report["rows"] == 600, f"several: {report}")
+    empty = work / "no_labels.tsv"
+    empty.write_text("a text\t\nanother text\t\n" * 20)
+    result = tool.run(program, [*TRAIN, f"--data={empty}", "--multi-label"])
+    checks.that(result.returncode == 1, f"no label in a file: {result.stderr}")
+
+    tool.must_run(program, [*TRAIN, f"--data={data}", "--class-weights=balanced", f"--output={work}/weighted"])
+    weights = work / "weights.json"
+    weights.write_text('{"0": 1, "1": 0}')
+    result = tool.run(program, [*TRAIN, f"--data={data}", f"--class-weights={weights}"])
+    checks.that(result.returncode == 1 and b"models.config_value" in result.stderr, f"weight 0: {result.stderr}")
+
+    def size(*options):
+        tool.must_run(program, [*TRAIN, f"--data={data}", f"--output={work}/sized", *options])
+        return (work / "sized" / "model.safetensors").stat().st_size
+
+    usual = size()
+    checks.that(size("--precision=fp32") > 2 * usual and size("--keep=0.5") < 0.6 * usual, "sizes of folders")
+    result = tool.run(program, [*TRAIN, f"--data={data}", f"--output={work}/sized", "--keep=0"])
+    checks.that(result.returncode == 1 and b"models.config_value" in result.stderr, f"--keep 0: {result.stderr}")
+
+    tuning = tool.fresh_folder(work / "tuning")
+    command = [*TRAIN, f"--data={data}", "--tune-passes=2"]
+    first = tool.must_run(program, command, folder=tuning).stdout
+    checks.that(first == tool.must_run(program, [*command, "--threads=2"], folder=tuning).stdout.replace(
+        b" --threads=2", b""), f"another table: {first}")
+    kinds = {line.split(b"\t")[0] for line in first.splitlines()[1:-1]}
+    checks.that(len(kinds) >= 2 and first.splitlines()[-1].startswith(b"best: "), f"table: {first}")
+    checks.that(not list(tuning.iterdir()), "tuning leaves files")
+    result = tool.must_run(program, [*TRAIN, f"--data={data}", "--tune=1"]).stdout
+    checks.that(b"CPU s" in result and b"\nbest: " in result, f"table: {result}")
+    for wrong in (["--tune", f"--checkpoint={work}/kept"], ["--tune", "--learning-rate=0.1"]):
+        result = tool.run(program, [*TRAIN, f"--data={data}", *wrong])
+        checks.that(result.returncode == 2 and b"--tune" in result.stderr, f"{wrong}: {result.stderr}")
+    result = tool.run(program, ["train", "--c=2", f"--data={data}"])
+    checks.that(result.returncode == 2 and b"--c needs" in result.stderr, f"--c of bert: {result.stderr}")
+    result = tool.run(program, [*TRAIN, f"--data={data}", "--c=2", "--learning-rate=0.1"])
+    checks.that(result.returncode == 2 and b"--c is for" in result.stderr, f"--c of a trainer: {result.stderr}")
+
+
 def check_serve(program, model, checks):
     with tool.Process([program, "serve", f"--model={model}", "--port=0"],
                       stdout=subprocess.PIPE, env=tool.environment()) as running:
@@ -108,6 +165,7 @@ def main():
     check_bits(program, work, data, checks)
     check_unspaced(program, work, checks)
     check_refusals(program, data, checks)
+    check_kinds(program, work, data, checks)
     check_serve(program, model, checks)
     result = tool.run(program, ["evaluate", f"--model={work}", f"--data={data}"])
     checks.that(result.returncode == 1, "a folder without a model is evaluated")

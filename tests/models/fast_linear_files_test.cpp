@@ -68,7 +68,7 @@ TEST_CASE("a linear classifier needs rows only, is saved and answers as before",
   CHECK(model.linear()->fitted().held_out_accuracy > 0.95);
   CHECK(model.predict(" ").label.empty());
   const Work work;
-  model.save(work / "model");
+  model.save(work / "model", {.fp32 = true});
   CHECK(models::is_fast_classifier(work / "model"));
   const auto loaded = models::FastClassifier::from_folder(context, work / "model");
   CHECK(loaded.labels() == two);
@@ -173,6 +173,18 @@ TEST_CASE("odd sets of rows have a classifier", "[unit]") {
   std::vector<Text> lone = reviews(100);
   lone[50].label = 2;
   CHECK(right(lone, {"negative", "positive", "lone"}) > 0.9);
+  // Many classes of few rows, no word twice in a text, and texts of nothing.
+  std::vector<Text> few;
+  std::vector<std::string> many;
+  for (int c = 0; c < 150; ++c) {
+    many.push_back("class " + std::to_string(c));
+    for (int i = 0; i < 5; ++i)
+      few.push_back({"topic" + std::to_string(c) + " said " + std::to_string(i), c});
+  }
+  CHECK(right(few, many) > 0.95);
+  std::vector<Text> empty;
+  for (int i = 0; i < 100; ++i) empty.push_back({"", i % 4 == 0});
+  CHECK(models::FastClassifier::fit(context, empty, two).predict("a text").label == "negative");
   // A class without a row is never predicted.
   const auto model = models::FastClassifier::fit(context, reviews(100), {"no", "yes", "never"});
   CHECK(model.predict("the song was good").probabilities[2] == 0);
@@ -208,6 +220,6 @@ TEST_CASE("rows and folders that a linear classifier refuses", "[unit]") {
   };
   CHECK(loads("features.version\": 2", "features.version\": 3") == error_id::text_features.name);
   CHECK(loads("negative\\npositive\\n", "negative\\npositive\\nmore\\n") ==
-        error_id::state_shape.name);
+        error_id::missing_name.name);
   CHECK(loads("\"linear.bits\"", "\"linear.bit\"") == error_id::record_missing.name);
 }

@@ -1,8 +1,9 @@
 // train --model-kind fast without a trainer: rows in memory, a linear model by rules.
 
 #include "bert_classifier/commands.hpp"
-#include "bert_classifier/fast/fast.hpp"
+#include "bert_classifier/fast/measured.hpp"
 #include "bert_classifier/results.hpp"
+#include "bert_classifier/train/class_weights.hpp"
 #include "bert_classifier/train/outputs.hpp"
 #include "bert_classifier/train/rows.hpp"
 #include "training/compute.hpp"
@@ -10,15 +11,25 @@
 #include "training/weights_hash.hpp"
 
 #include <soma/io/state_hash.hpp>
-#include <soma/metrics/classification.hpp>
 #include <soma/models/fast_classifier.hpp>
 #include <soma/sparse.hpp>
 
-#include <algorithm>
-#include <cmath>
 #include <iostream>
 #include <string_view>
 #include <vector>
+
+soma::models::FastFitOptions fit_options(const TrainOptions& options, const TrainingRows& rows) {
+  soma::models::FastFitOptions settings{.c = options.fast.c,
+                                        .strength = options.fast.strength,
+                                        .parts = options.fast.parts,
+                                        .bag_width = options.fast.bag_width,
+                                        .seed = options.seed,
+                                        .memory_limit = options.ranks.memory_limit,
+                                        .class_weights = class_weights(options, rows)};
+  settings.passes = options.epochs;
+  if (options.fast.ngrams > 0) settings.ngrams = static_cast<std::uint64_t>(options.fast.ngrams);
+  return settings;
+}
 
 namespace {
 
@@ -26,8 +37,8 @@ soma::models::FastClassifier fitted(soma::Context& context, const TrainingRows& 
                                     const TrainOptions& options) {
   try {
     return soma::models::FastClassifier::fit(context, rows.train, rows.labels,
-                                             {.passes = options.epochs, .seed = options.seed},
-                                             soma::data::LabelKind::one, &stop_requested);
+                                             fit_options(options, rows), label_kind(options.data),
+                                             &stop_requested);
   } catch (const soma::Error& error) {
     if (error.id() != soma::error_id::stopped) throw;
     throw Interrupted("train: ended by a signal before there was a model");
@@ -37,18 +48,10 @@ soma::models::FastClassifier fitted(soma::Context& context, const TrainingRows& 
 void print_measured(soma::Context& context, const soma::models::FastClassifier& model,
                     const std::vector<soma::text::LabelledRow>& rows, std::string_view name,
                     const std::string& confusion) {
-  soma::metrics::Classification metrics(model.labels().size());
-  double loss = 0;
-  for (const soma::text::LabelledRow& row : rows) {
-    const soma::models::Prediction answer = model.predict(row.text);
-    const auto label = static_cast<std::size_t>(row.label);
-    metrics.add(answer.probabilities,
-                soma::Tensor::scalar(context, row.label).reshape(soma::Shape{1}));
-    loss -= std::log((std::max)(static_cast<double>(answer.probabilities[label]), 1e-38));
-  }
-  write_confusion("train", confusion, model.labels(), metrics);
+  const FastMeasured result(context, model, rows);
+  write_confusion("train", confusion, model.labels(), result.metrics);
   std::cout << name << ": ";
-  print_summary(metrics, model.labels(), loss / static_cast<double>(rows.size()));
+  result.print(model.labels());
 }
 
 }  // namespace
@@ -75,13 +78,14 @@ int train_linear(const TrainOptions& options, Launch& launch) {
   soma::models::FastClassifier model = fitted(context, rows, options);
   model.set_input(rows.input);
   if (!options.quiet) std::cerr << "fast: " << to_string(model.linear()->fitted()) << '\n';
-  if (!options.output.empty()) model.save(options.output);
+  if (!options.output.empty())
+    model.save(options.output, {.fp32 = options.precision == "fp32", .keep = options.fast.keep});
   if (!rows.held_out.empty())
     print_measured(context, model, rows.held_out, "held out", options.confusion);
   if (!rows.test.empty()) print_measured(context, model, rows.test, "test", {});
   soma::Record record("config.json");
   soma::StateDict state;
-  model.linear()->save(record, state);
+  model.linear()->save(record, state, {.fp32 = true});
   soma::StateSource weights(state);
   std::cout << "  weights hash      " << weights_hash(weights) << '\n';
   compute.report(std::cout);

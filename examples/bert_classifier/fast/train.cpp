@@ -34,26 +34,39 @@ namespace {
 // Options of the other kind would have no effect.
 void check_options(const TrainOptions& options) {
   const TrainOptions usual;
-  for (const auto& [name, given] : {std::pair("--pretrained", !options.pretrained.empty()),
-                                    {"--preset", options.preset != usual.preset},
-                                    {"--vocab-size", options.vocab_size != 0},
-                                    {"--max-length", options.max_length != usual.max_length},
-                                    {"--dropout", options.dropout >= 0},
-                                    {"--recompute", options.recompute},
-                                    {"--pooling", !options.pooling.empty()},
-                                    {"--freeze-layers", options.freeze_layers != 0},
-                                    {"--stream", options.stream != 0},
-                                    {"--optimizer", options.optimizer.name != usual.optimizer.name},
-                                    {"--weight-decay", options.weight_decay.has_value()},
-                                    {"--decay-all", options.decay_all},
-                                    {"--precision", options.precision != usual.precision},
-                                    {"--multi-label", options.data.multi_label},
-                                    {"--label-columns", !options.data.label_columns.empty()},
-                                    {"--regression", options.data.regression},
-                                    {"--pair-column", !options.data.pair_column.empty()},
-                                    {"--class-weights", !options.class_weights.empty()},
-                                    {"--partitions", options.ranks.has_pipeline()}})
+  for (const auto& [name, given] :
+       {std::pair("--pretrained", !options.pretrained.empty()),
+        {"--preset", options.preset != usual.preset},
+        {"--vocab-size", options.vocab_size != 0},
+        {"--max-length", options.max_length != usual.max_length},
+        {"--dropout", options.dropout >= 0},
+        {"--recompute", options.recompute},
+        {"--pooling", !options.pooling.empty()},
+        {"--freeze-layers", options.freeze_layers != 0},
+        {"--stream", options.stream != 0},
+        {"--optimizer", options.optimizer.name != usual.optimizer.name},
+        {"--weight-decay", options.weight_decay.has_value()},
+        {"--decay-all", options.decay_all},
+        {"--precision", options.precision != usual.precision && options.precision != "fp32"},
+        {"--regression", options.data.regression},
+        {"--pair-column", !options.data.pair_column.empty()},
+        {"--partitions", options.ranks.partitions != "1" || options.ranks.microbatches != 1}})
     if (given) throw UsageError(std::string(name) + " does nothing with --model-kind fast");
+}
+
+// What only the linear model has.
+void check_trainer_options(const TrainOptions& options) {
+  for (const auto& [name, given] :
+       {std::pair("--precision", !options.precision.empty()),
+        {"--multi-label", options.data.multi_label},
+        {"--label-columns", !options.data.label_columns.empty()},
+        {"--class-weights", !options.class_weights.empty()},
+        {"--memory-limit", options.ranks.memory_limit != 0},
+        {first_fast_option(options), first_fast_option(options) != nullptr}})
+    if (given)
+      throw UsageError(std::string(name) +
+                       " is for a linear model, and another option, or several ranks, ask for a "
+                       "trainer");
 }
 
 soma::models::TextSetSize size_of(const TrainingRows& rows) {
@@ -77,10 +90,13 @@ void print_choice(const soma::models::FastOptions& chosen, std::uint64_t epochs)
 
 }  // namespace
 
-int train_fast(const TrainOptions& given, const TrainOptions& options, Launch& launch) {
+int train_fast(const TrainOptions& given, const TrainOptions& options, Launch& launch,
+               const std::vector<std::string>& typed) {
   check_options(options);
   check_no_optimizer_option(options.optimizer, "--model-kind fast");
+  if (options.tunes()) return tune_fast(options, launch, typed);
   if (fits_linear(options, launch.size())) return train_linear(options, launch);
+  check_trainer_options(options);
   const bool first = launch.rank() == 0;
   soma::train::TrainerOptions settings = common_trainer_options(options, launch);
   try_outputs(options, first);

@@ -43,14 +43,71 @@ const RunWords words{
         "classes also accuracy, macro_f1, and for two classes auc; for several labels "
         "micro_f1, macro_f1; for numbers mse, mae, r2",
     .metrics = {"loss", "accuracy", "macro_f1", "auc", "micro_f1", "mse", "mae", "r2"},
+    .precision =
+        "formats of weights, activations and operands of products: a preset, or your own "
+        "file (docs/precision.md; describe --precision NAME prints a file to start with); "
+        "with --model-kind fast, fp32 keeps all weights as they are",
+    .memory_limit =
+        "bytes (or 900MiB, 8GiB) that the process of a rank may need, as estimated before the "
+        "run; 0: any, or half of the machine's memory with --model-kind fast",
     .plot =
         "write the curves of loss, metrics and learning rate as an SVG picture, updated during the "
         "run; --resume continues the curves"};
+
+constexpr const char* fast_group = "Model kind fast";
+
+// Settings that rules choose where they are not given.
+void add_fast(CLI::App& command, TrainOptions& options) {
+  FastTrainOptions& fast = options.fast;
+  const auto add = [&](const char* name, auto& value, const char* help, double least, double most) {
+    return command.add_option(name, value, help)
+        ->check(between(least, most))
+        ->type_name("X")
+        ->group(fast_group);
+  };
+  add("--c", fast.c, "C of the squared hinge; default: 1", 1e-6, 1e6);
+  add("--strength", fast.strength,
+      "exponent of how much a feature tells about the classes; default: 0.5 up to 16 classes, else "
+      "0.35",
+      0, 4);
+  add("--ngrams", fast.ngrams, "runs of up to so many words; default: 2", 1, 8);
+  add("--parts", fast.parts,
+      "parts of words of up to so many characters, 0: none; default: 5 for texts of at most 400 "
+      "bytes on average",
+      0, 16);
+  add("--bag-width", fast.bag_width,
+      "columns of the embedding bag, 0: none; default: none up to 16 classes and with several "
+      "labels, 32 up to 64, else 64",
+      0, 4096);
+  add("--tune", options.tune,
+      "try other settings by held-out rows for so many seconds of the processor, and print a "
+      "table and the best command line; nothing is written",
+      0, 1e7)
+      ->expected(0, 1)
+      ->default_str("20");
+  add("--tune-passes", options.tune_passes,
+      "trials have so many passes instead of a time: the same table every time", 1, 1000)
+      ->default_str("");
+  add("--keep", fast.keep, "share of the features that --output keeps, those with large weights", 0,
+      1);
+}
 
 const CLI::Validator any_count = count_from(0, (std::numeric_limits<std::uint64_t>::max)() / 2);
 const CLI::Range some(std::size_t{1}, std::size_t{1} << 24);
 
 }  // namespace
+
+const char* first_fast_option(const TrainOptions& options) {
+  const FastTrainOptions usual, &fast = options.fast;
+  for (const auto& [name, given] : {std::pair("--c", fast.c != usual.c),
+                                    {"--strength", fast.strength != usual.strength},
+                                    {"--ngrams", fast.ngrams != usual.ngrams},
+                                    {"--parts", fast.parts != usual.parts},
+                                    {"--bag-width", fast.bag_width != usual.bag_width},
+                                    {"--keep", fast.keep != usual.keep}})
+    if (given) return name;
+  return nullptr;
+}
 
 void add_options(CLI::App& command, TrainOptions& options) {
   const auto number = [&](const char* name, auto& value, const char* help, const std::string& group,
@@ -122,6 +179,7 @@ void add_options(CLI::App& command, TrainOptions& options) {
       ->check(CLI::IsMember({"bert", "fast"}))
       ->capture_default_str()
       ->group(model_group);
+  add_fast(command, options);
   CLI::Option* pretrained = command
                                 .add_option("--pretrained", options.pretrained,
                                             "folder of a pretrained model to start from: "

@@ -27,9 +27,17 @@ struct DataOptions {
   soma::text::DataFiles files{};  // the files of a training job; empty: `data` names the files
 };
 
+// Settings of --model-kind fast. Numbers below 0, and a 0 of `c`, are the rules' choice.
+struct FastTrainOptions {
+  double c = 0, strength = -1;
+  std::int64_t parts = -1, ngrams = -1, bag_width = -1;
+  double keep = 1;  // share of the rows that the folder keeps
+};
+
 struct TrainOptions : RunOptions {
   DataOptions data;
   std::string kind = "bert";  // or "fast"
+  FastTrainOptions fast;
   std::string pretrained, preset = "tiny";
   std::size_t vocab_size = 0;  // 0: the default of the kind of training
   std::size_t max_length = 0;  // 0: 128, or fewer if a pretrained model has fewer positions
@@ -41,8 +49,15 @@ struct TrainOptions : RunOptions {
   std::string confusion, report;
   double label_noise = 0.02;
   std::size_t reviews = 240000;
-  std::size_t stream = 0;  // rows of the buffer; 0: all rows are read at once
+  std::size_t stream = 0;         // rows of the buffer; 0: all rows are read at once
+  double tune = -1;               // seconds; below 0: no trials
+  std::uint64_t tune_passes = 0;  // 0: no limit, but that of `tune`
+
+  bool tunes() const { return tune >= 0 || tune_passes != 0; }
 };
+
+// The first option of FastTrainOptions that was given, or nullptr.
+const char* first_fast_option(const TrainOptions& options);
 
 struct EvaluateOptions {
   ComputeOptions compute;

@@ -167,7 +167,7 @@ TrainingRows stream_rows(const TrainOptions& options, const soma::text::DataFile
   soma::text::RowOptions reading = rows.stream->rows;
   reading.notes = &notes;
   const LabelKind kind = reading.labels;
-  soma::text::LabelCounter counter("train", soma::text::ReadOptions{}.max_labels);
+  soma::text::LabelCounter counter("train", soma::text::most_labels(kind));
   soma::text::Row row;
   soma::text::RowReader reader(rows.stream->file, reading, "train");
   for (const std::string& label : reader.classes()) counter.add_class(label, reader.file());

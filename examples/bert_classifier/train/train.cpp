@@ -63,7 +63,10 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
     throw UsageError("--confusion needs texts with one class each");
   launch.join(given.ranks, given.shards, command);
   const TrainOptions options = launch.rank() == 0 ? given : without_outputs(given);
-  if (options.kind == "fast") return train_fast(given, options, launch);
+  if (options.kind == "fast") return train_fast(given, options, launch, command);
+  if (options.tunes()) throw UsageError("--tune needs --model-kind fast");
+  if (const char* name = first_fast_option(options))
+    throw UsageError(std::string(name) + " needs --model-kind fast");
   soma::train::TrainerOptions settings = trainer_options(options, launch);
   bool pipeline = options.ranks.has_pipeline();
   if (pipeline && !options.ranks.automatic())

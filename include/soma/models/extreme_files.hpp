@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <span>
@@ -43,6 +44,15 @@ std::vector<std::string> read_label_names(const std::string& file, std::size_t c
 // models.config_value as above.
 void save_extreme_classifier(const ExtremeClassifier& model, std::string_view folder,
                              std::span<const std::string> names = {});
+namespace detail {
+
+// The same; add(target) writes further files, before the folder is complete.
+void save_extreme(const ExtremeClassifier& model, std::string_view folder,
+                  std::span<const std::string> names,
+                  const std::function<void(const AtomicFolder& target)>& add);
+
+}  // namespace detail
+
 // The names that a folder has, or none. Errors of read_label_names().
 std::vector<std::string> load_label_names(std::string_view folder, std::size_t classes);
 

@@ -79,13 +79,15 @@ class FastClassifier final : public nn::Task {
   // state.shape, state.dtype.
   static FastClassifier from_folder(Context& context, std::string_view folder);
 
-  // Writes config.json, and model.safetensors with the table's rows that are not zero, or with the
-  // linear weights. An earlier model of that name is replaced once the new one is complete. Error
-  // file.write.
-  void save(std::string_view folder) const;
+  // Writes config.json, and model.safetensors with the table's rows that are not zero, or with what
+  // `options` keep of a classifier that fit() made. An earlier model of that name is replaced once
+  // the new one is complete. Errors file.write, models.config_value (keep is out of range, or fit()
+  // did not make the classifier).
+  void save(std::string_view folder, const FastSaveOptions& options = {}) const;
   void set_input(const InputForm& input);
 
   const std::vector<std::string>& labels() const { return options_.labels; }
+  data::LabelKind label_kind() const;
   const FastOptions& options() const { return options_; }
   const text::HashedFeatures& features() const { return features_; }
 

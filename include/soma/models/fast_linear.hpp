@@ -1,13 +1,17 @@
 #pragma once
-// FastLinear: the linear part of a FastClassifier. It has counted features of texts
-// (text::CountedFeatures), weights of optim::PanelSolver, and probabilities that held-out rows have
-// calibrated: the logits of a text are its scores times a factor, plus (1 - m) ln(base rate), where
-// m is the known share of the text. A text of unseen words has the base rates of the classes.
+// FastLinear: the classifier that FastClassifier::fit() makes. It has counted features of texts
+// (text::CountedFeatures), weights of optim::PanelSolver, for many classes also an embedding bag
+// (FastBag), and probabilities that held-out rows have calibrated: the scores of a text are those
+// of the solver plus a share of the bag's, and its logits are the scores times a factor, plus
+// (1 - m) ln(base rate), where m is the known share of the text. A text of unseen words has the
+// base rates of the classes.
 //
 // Needs add_sparse(context) (soma/sparse.hpp).
 
+#include <soma/base/record.hpp>
 #include <soma/data/labels.hpp>
 #include <soma/io/safetensors.hpp>
+#include <soma/models/fast_bag.hpp>
 #include <soma/ops/fields.hpp>
 #include <soma/optim/panel_solver.hpp>
 #include <soma/text/counted_features.hpp>
@@ -15,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,9 +36,15 @@ struct FastFitOptions {
   std::int64_t parts_from = -1;  // rule: 2 for two classes, else 3
   std::uint64_t ngrams = 0;      // rule: 2
   std::uint64_t passes = 0;      // rule: 6
+  std::int64_t bag_width = -1;   // columns of the embedding bag; 0: none; rule: none up to 16
+                                 // classes and with several labels, 32 up to 64, else 64
+  std::uint64_t bag_passes = 0;  // rule: 3
   double held_out = 0.1;         // the share of rows that calibrates, at most 5,000; 0 to 0.5
   std::uint64_t seed = 0;
   std::uint64_t memory_limit = 0;  // bytes; 0: half of the machine's
+  // C of a row is multiplied by the weight of its class, above 0; empty: by 1. Probabilities and
+  // base rates are then those of rows that are counted by these weights. Not for several labels.
+  std::vector<float> class_weights{};
 };
 void fields(FieldVisitor& visitor, FastFitOptions& options);
 
@@ -42,9 +53,20 @@ struct FastFitted {
   std::uint64_t rows = 0, held_out_rows = 0, features = 0, passes = 0;
   double c = 0, strength = 0, factor = 0, held_out_accuracy = 0, held_out_loss = 0, seconds = 0;
   std::uint64_t ngrams = 0, parts_from = 0, parts = 0, memory_bytes = 0;
-  bool drops_single = false;
+  std::uint64_t bag_width = 0, bag_passes = 0;
+  double held_out_f1 = 0;  // of several labels, over all labels together
+  bool drops_single = false, class_weights = false;
+  data::LabelKind kind = data::LabelKind::one;
 };
 std::string to_string(const FastFitted& fitted);
+
+// What a folder keeps of a fitted classifier.
+struct FastSaveOptions {
+  bool fp32 = false;  // all rows as they were trained; else rows in 8 bits with a scale each,
+                      // without those that have no weight
+  double keep = 1;    // this share of the rows, those with the largest weights; above 0
+};
+void fields(FieldVisitor& visitor, FastSaveOptions& options);
 
 // Texts and their classes, which belong to the caller.
 struct FastLinearData {
@@ -53,7 +75,6 @@ struct FastLinearData {
   std::span<const std::int32_t> labels{};        // ascending in a text
   std::size_t classes = 0;
   data::LabelKind kind = data::LabelKind::one;  // or several
-  std::span<const float> row_weights{};         // C of each text is multiplied by it; empty: 1
 };
 
 class FastLinear {
@@ -68,7 +89,9 @@ class FastLinear {
   // record.missing, record.type, models.config_value.
   FastLinear(Context& context, const Record& record, const StateDict& state, std::size_t classes,
              std::string_view folder);
-  void save(Record& record, StateDict& state) const;
+  // A compact folder (FastSaveOptions) answers nearly as this classifier does, one in fp32 to the
+  // bit. Error models.config_value: keep is 0 or out of range.
+  void save(Record& record, StateDict& state, const FastSaveOptions& options = {}) const;
 
   // The probability of each class; with several labels each alone. Thread-safe.
   std::vector<float> probabilities(std::string_view text) const;
@@ -78,24 +101,34 @@ class FastLinear {
   const FastFitted& fitted() const;
 
  private:
-  struct Part;  // rows and labels of some of the texts
-  optim::PanelModel solve(const Part& part, std::uint64_t passes, double c, std::uint64_t seed,
-                          const StopFlag* stop) const;
-  // The logits' part that does not change with the factor stands apart from the scores.
+  struct Part;    // rows and labels of some of the texts
+  struct Scored;  // the scores of a part's rows
+  struct Stored;  // the tensors of a folder
+  void set_rules(const FastLinearData& data, const FastFitOptions& options);
+  void check_memory(const text::FeatureCounts& counts, const FastFitOptions& options);
+  void set_base_rates(const FastLinearData& data, std::span<const float> class_weights);
+  // Fits both parts of the model.
+  void solve(const Part& part, std::uint64_t seed, const StopFlag* stop);
   void scores_of(std::span<const std::int32_t> features, std::span<const float> values, float known,
                  std::vector<float>& scores) const;
-  double loss_at(double factor, const std::vector<float>& scores, const std::vector<float>& known,
-                 const Part& part) const;
   void calibrate(const Part& part);
-  std::vector<double> shares(const float* scores, float known, double factor) const;
+  // The factor with the least loss.
+  double best_factor(const Scored& scored) const;
+  double loss_at(double factor, const Scored& scored) const;
+  // The probabilities of scores.
+  void shares(const float* scores, float known, double factor, std::vector<double>& p) const;
+  std::vector<std::size_t> kept_rows(const std::vector<float>& weights,
+                                     const FastSaveOptions& options) const;
+  std::size_t columns() const;  // classes of the solver's problem
 
   Context& context_;
   std::size_t classes_ = 0;
   data::LabelKind kind_ = data::LabelKind::one;
   text::CountedFeatures features_;
   optim::PanelModel model_;
+  std::optional<FastBag> bag_;
   std::vector<float> base_;  // ln(share of rows); several: ln(share / (1 - share))
-  double factor_ = 1;
+  double factor_ = 1, bag_share_ = 0;
   FastFitted fitted_;
 };
 
@@ -103,4 +136,5 @@ class FastLinear {
 
 #ifndef SOMA_DISPATCH
 #include <soma/models/impl/fast_linear.ipp>
+#include <soma/models/impl/fast_linear_files.ipp>
 #endif

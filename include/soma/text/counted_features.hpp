@@ -59,7 +59,7 @@ class CountedFeatures {
 
   // Everything that an instance knows, for files. Rows are ordered by how many texts have them.
   struct Table {
-    std::vector<std::int32_t> places;         // slot of each row
+    std::vector<std::int32_t> homes;          // first slot of each row: the hash's leading bits
     std::vector<std::uint16_t> fingerprints;  // 16 bits of each row's hash
     std::vector<float> idf;                   // 0: no counted text has the row
     std::vector<float> g;

@@ -36,9 +36,15 @@ struct ReadOptions {
   // 0: none.
   double validation_share = 0.1;
   std::uint64_t split_seed = 0;
-  bool read_test = true;          // false: test files are left alone; some have no labels
-  std::size_t max_labels = 1000;  // more are taken for a mistake in the columns
+  bool read_test = true;  // false: test files are left alone; some have no labels
+  // More are taken for a mistake in the columns; 0: most_labels().
+  std::size_t max_labels = 0;
 };
+
+// 1,000 for one label a row. Rows with several may well have many more: 100,000.
+inline constexpr std::size_t most_labels(data::LabelKind kind) {
+  return kind == data::LabelKind::several ? 100'000 : 1000;
+}
 
 // True if a text belongs to the validation set. The result depends on the text and the seed alone:
 // neither the order of rows nor other rows matter, and equal texts are on the same side; for pairs,

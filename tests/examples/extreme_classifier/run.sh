@@ -85,5 +85,45 @@ code=0
 "$program" predict --model "$work/nothing" "$work/points.xmc" 2>/dev/null || code=$?
 [ "$code" = 1 ] || fail "a model that is not there: exit code $code"
 "$program" predict 2>/dev/null && fail "no model given" || [ $? = 2 ] || fail "not exit code 2"
-"$program" train --classes 500 --features 900 --points 512 --tune >"$work/tuned"
-grep -q '^recommended: --sampler ' "$work/tuned" || fail "no recommendation: $(cat "$work/tuned")"
+# --tune measures several kinds, changes nothing, and says the same with a budget of passes.
+mkdir "$work/tuning"
+(cd "$work/tuning" && "$program" train --classes 300 --features 900 --points 1024 --tune-passes 1 >"$work/tuned")
+(cd "$work/tuning" && "$program" train --classes 300 --features 900 --points 1024 --tune-passes 1 --threads 2 >"$work/tuned2")
+cmp "$work/tuned" "$work/tuned2"
+[ "$(tail -n +2 "$work/tuned" | grep -v '^best' | cut -f1 | sort -u | xargs)" = "linear network tree" ] ||
+  fail "kinds: $(cat "$work/tuned")"
+grep -q '^best: extreme_classifier train --classes 300' "$work/tuned" || fail "no command: $(cat "$work/tuned")"
+[ -z "$(ls "$work/tuning")" ] || fail "tuning leaves files"
+"$program" train --classes 300 --features 900 --points 1024 --tune 1 >"$work/tuned"
+grep -q 'CPU s.*MiB.*us' "$work/tuned" && grep -q '^best: ' "$work/tuned" || fail "no result: $(cat "$work/tuned")"
+code=0
+"$program" train --classes 300 --tune 1 --checkpoint "$work/kept" >/dev/null 2>&1 || code=$?
+[ "$code" = 2 ] || fail "--tune with --checkpoint: exit code $code"
+# Texts with labels by name, one or several, in a tree and in a linear model.
+words=(apple bread chair dress eagle flour grape horse igloo jelly)
+for i in $(seq 0 999); do
+  printf 'some %s thing and %s number %s\t%s,%s\n' "${words[i % 10]}" "${words[i / 10 % 10]}" "$i" \
+    "tag ${words[i % 10]}" "kind ${words[i / 10 % 10]}"
+done >"$work/texts.tsv"
+for kind in linear tree; do
+  "$program" train --data "$work/texts.tsv" --test "$work/texts.tsv" --multi-label --kind "$kind" --output "$work/texts_$kind" \
+    >"$work/texts.log" 2>&1
+  awk '/^P@1/ { exit !($2 + 0 >= 0.95) }' "$work/texts.log" || fail "$kind of texts: $(cat "$work/texts.log")"
+  [ "$(wc -l <"$work/texts_$kind/labels.txt")" = 20 ] || fail "$kind: labels $(cat "$work/texts_$kind/labels.txt")"
+  "$program" evaluate --model "$work/texts_$kind" --data "$work/texts.tsv" --multi-label >"$work/measured" 2>&1
+  grep -q "$(grep -o '^P@1 [0-9.]*' "$work/texts.log")" "$work/measured" || fail "$kind is saved differently: $(cat "$work/measured")"
+  printf 'some grape thing and horse\n\nunseen\n' |
+    "$program" predict --model "$work/texts_$kind" --top 2 >"$work/lines"
+  [ "$(sed -n 1p "$work/lines" | cut -f1,3 | tr '\t' '\n' | sort | xargs)" = "kind horse tag grape" ] ||
+    fail "$kind: answers $(cat "$work/lines")"
+  [ -z "$(sed -n 2p "$work/lines")" ] && [ -n "$(sed -n 3p "$work/lines")" ] || fail "$kind: lines $(cat "$work/lines")"
+done
+cut -f1 "$work/texts.tsv" | sed 's/$/\t/' >"$work/unlabelled.tsv"
+code=0
+"$program" train --data "$work/unlabelled.tsv" --multi-label >/dev/null 2>"$work/error" || code=$?
+[ "$code" = 1 ] || fail "texts without labels: exit code $code, $(cat "$work/error")"
+for wrong in "--kind network" "--label-names $work/names"; do
+  # shellcheck disable=SC2086
+  "$program" train --data "$work/texts.tsv" $wrong >/dev/null 2>"$work/error" && fail "$wrong of texts"
+  grep -q 'train.options' "$work/error" || fail "another error: $(cat "$work/error")"
+done

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <span>
@@ -209,6 +210,12 @@ SOMA_INLINE std::vector<std::string> load_label_names(std::string_view folder,
 
 SOMA_INLINE void save_extreme_classifier(const ExtremeClassifier& model, std::string_view folder,
                                          std::span<const std::string> names) {
+  detail::save_extreme(model, folder, names, {});
+}
+
+SOMA_INLINE void detail::save_extreme(const ExtremeClassifier& model, std::string_view folder,
+                                      std::span<const std::string> names,
+                                      const std::function<void(const AtomicFolder& target)>& add) {
   constexpr std::string_view operation = "save_extreme_classifier";
   if (!names.empty()) detail::check_label_names(operation, names, model.options().classes);
   AtomicFolder target(operation, folder);
@@ -227,6 +234,7 @@ SOMA_INLINE void save_extreme_classifier(const ExtremeClassifier& model, std::st
     for (const std::string& name : names) file.write(name + "\n");
     file.commit();
   }
+  if (add) add(target);
   target.commit();
 }
 

@@ -130,6 +130,17 @@ SOMA_INLINE ExtremeKind extreme_kind_for(const data::SparsePoints& points, std::
              : ExtremeKind::tree;
 }
 
+SOMA_INLINE std::uint64_t extreme_fit_bytes(const data::SparsePoints& points,
+                                            const ExtremeFitOptions& options) {
+  const ExtremeKind kind = options.kind == ExtremeKind::automatic
+                               ? extreme_kind_for(points, options.memory)
+                               : options.kind;
+  if (kind != ExtremeKind::tree) return extreme_linear_bytes(points);
+  // A tree's largest problem is a node of all points; each thread has one.
+  return optim::PanelSolver::memory_bytes(points.count(), points.features, options.tree.branches) +
+         points.ids.size() * 24;
+}
+
 SOMA_INLINE ExtremeLinear ExtremeLinear::fit(Context& context, const data::SparsePoints& points,
                                              const ExtremeFitOptions& options) {
   detail::check_fit(points, options);
@@ -140,11 +151,7 @@ SOMA_INLINE ExtremeLinear ExtremeLinear::fit(Context& context, const data::Spars
   const bool tree = fit.kind == ExtremeKind::tree;
   fit.passes = options.passes != 0 ? options.passes : tree ? 4 : 8;
   fit.c = options.c != 0 ? options.c : 1;
-  // A tree's largest problem is a node of all points; each thread has one.
-  fit.memory = tree ? optim::PanelSolver::memory_bytes(points.count(), points.features,
-                                                       options.tree.branches) +
-                          points.ids.size() * 24
-                    : extreme_linear_bytes(points);
+  fit.memory = extreme_fit_bytes(points, options);
   if (const std::uint64_t most = detail::fit_memory(options.memory); fit.memory > most)
     fail(error_id::out_of_memory, detail::extreme_fit_name, "weights and dual values",
          std::to_string(points.count()) + " points x " + std::to_string(points.classes) +

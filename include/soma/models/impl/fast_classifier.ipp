@@ -80,15 +80,23 @@ SOMA_INLINE std::int32_t FastClassifier::class_of(std::int64_t label, std::size_
 
 SOMA_INLINE const FastLinear* FastClassifier::linear() const { return linear_.get(); }
 
+SOMA_INLINE data::LabelKind FastClassifier::label_kind() const {
+  return linear_ != nullptr ? linear_->kind() : data::LabelKind::one;
+}
+
 SOMA_INLINE void FastClassifier::set_input(const InputForm& input) { options_.input = input; }
 
-SOMA_INLINE void FastClassifier::save(std::string_view folder) const {
+SOMA_INLINE void FastClassifier::save(std::string_view folder,
+                                      const FastSaveOptions& options) const {
   constexpr std::string_view operation = "FastClassifier::save";
+  if (linear_ == nullptr && options.keep != 1)
+    fail(error_id::config_value, operation, "keep", std::to_string(options.keep),
+         "1: only fit() makes rows that can be left out");
   AtomicFolder target(operation, folder);
   detail::check_replaced(operation, folder, target, {});
   StateDict state;
   Record record = linear_ != nullptr ? fast_linear_record(options_) : to_record(options_);
-  if (linear_ != nullptr) linear_->save(record, state);
+  if (linear_ != nullptr) linear_->save(record, state, options);
   AtomicFile config(operation, target / "config.json");
   config.write(to_json(record).append("\n"));
   config.commit();

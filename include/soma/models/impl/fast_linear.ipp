@@ -6,8 +6,8 @@
 #include <soma/base/error.hpp>
 #include <soma/base/fixed.hpp>
 #include <soma/numeric/portable_math.hpp>
+#include <soma/ops/ranges.hpp>
 #include <soma/runtime/float_environment.hpp>
-#include <soma/runtime/parallel.hpp>
 #include <soma/system/clock.hpp>
 #include <soma/system/machine.hpp>
 #include <soma/text/labelled_text.hpp>
@@ -36,21 +36,32 @@ struct FastLinear::Part {
   text::FeatureRows rows;
   std::vector<std::int64_t> label_begins{0};
   std::vector<std::int32_t> labels;
-  std::vector<float> weights;
-  std::size_t columns = 0;  // classes of the problem: 1 for two classes of one label
+  std::vector<float> weights;  // of rows; empty: 1
+  std::span<const float> class_weights;
 
-  Part(const FastLinearData& data, text::FeatureRows counted, std::span<const std::uint8_t> used,
-       std::uint8_t wanted, std::size_t problem_columns)
-      : rows(std::move(counted)), columns(problem_columns) {
+  Part(const FastLinearData& data, std::span<const float> of_classes, text::FeatureRows counted,
+       std::span<const std::uint8_t> used, std::uint8_t wanted)
+      : rows(std::move(counted)), class_weights(of_classes) {
     for (std::size_t text = 0; text < data.texts.size(); ++text) {
       if (used[text] != wanted) continue;
       for (auto i = data.label_begins[text]; i < data.label_begins[text + 1]; ++i)
         labels.push_back(data.labels[static_cast<std::size_t>(i)]);
       label_begins.push_back(static_cast<std::int64_t>(labels.size()));
-      if (!data.row_weights.empty()) weights.push_back(data.row_weights[text]);
+      if (!of_classes.empty())
+        weights.push_back(of_classes[static_cast<std::size_t>(labels.back())]);
     }
   }
   std::size_t count() const { return label_begins.size() - 1; }
+  std::span<const std::int32_t> labels_of(std::size_t row) const {
+    return std::span(labels).subspan(
+        static_cast<std::size_t>(label_begins[row]),
+        static_cast<std::size_t>(label_begins[row + 1] - label_begins[row]));
+  }
+};
+
+struct FastLinear::Scored {
+  const Part& part;
+  std::vector<float> scores;  // [rows, classes]
 };
 
 SOMA_INLINE void fields(FieldVisitor& visitor, FastFitOptions& options) {
@@ -60,6 +71,8 @@ SOMA_INLINE void fields(FieldVisitor& visitor, FastFitOptions& options) {
   visitor.option("parts_from", options.parts_from, NumberRange::within(-1, 16));
   visitor.option("ngrams", options.ngrams, NumberRange::within(0, 8));
   visitor.option("passes", options.passes, NumberRange::within(0, 1e6));
+  visitor.option("bag_width", options.bag_width, NumberRange::within(-1, 4096));
+  visitor.option("bag_passes", options.bag_passes, NumberRange::within(0, 1e6));
   visitor.option("held_out", options.held_out, NumberRange::within(0, 0.5));
   visitor.option("seed", options.seed);
   visitor.option("memory_limit", options.memory_limit);
@@ -75,26 +88,24 @@ SOMA_INLINE std::string to_string(const FastFitted& fitted) {
   if (fitted.drops_single) text += ", none that one text has alone";
   text += "), C " + fixed(fitted.c, 2) + ", exponent " + fixed(fitted.strength, 2) + ", " +
           std::to_string(fitted.passes) + " passes";
+  if (fitted.bag_width != 0)
+    text += ", an embedding bag of width " + std::to_string(fitted.bag_width) + " in " +
+            std::to_string(fitted.bag_passes) + " passes";
+  if (fitted.class_weights) text += ", rows counted by class weights, also in probabilities";
   if (fitted.held_out_rows != 0)
-    text += "; held out " + std::to_string(fitted.held_out_rows) + " rows: accuracy " +
-            fixed(fitted.held_out_accuracy, 4) + ", loss " + fixed(fitted.held_out_loss, 4);
+    text += "; held out " + std::to_string(fitted.held_out_rows) + " rows: " +
+            (fitted.kind == data::LabelKind::one ? "accuracy " + fixed(fitted.held_out_accuracy, 4)
+                                                 : "micro F1 " + fixed(fitted.held_out_f1, 4)) +
+            ", loss " + fixed(fitted.held_out_loss, 4);
   return text + ", factor " + fixed(fitted.factor, 2) + "; " + fixed(fitted.seconds, 2) + " s";
 }
 
-SOMA_INLINE FastLinear::FastLinear(Context& context, const FastLinearData& data,
-                                   const FastFitOptions& options, const StopFlag* stop)
-    : context_(context), classes_(data.classes), kind_(data.kind), model_(context.heap()) {
-  const FloatEnvironment environment;
-  const std::int64_t start = monotonic_nanoseconds();
-  check_ranges(detail::linear_name, options, error_id::config_value);
-  if (classes_ < 2)
-    fail(error_id::config_value, detail::linear_name, "classes", std::to_string(classes_),
-         "at least 2");
+SOMA_INLINE std::size_t FastLinear::columns() const {
+  return classes_ == 2 && kind_ == data::LabelKind::one ? 1 : classes_;
+}
+
+SOMA_INLINE void FastLinear::set_rules(const FastLinearData& data, const FastFitOptions& options) {
   const std::size_t count = data.texts.size();
-  if (count == 0) fail(error_id::data_empty, detail::linear_name, "rows", "none", "at least one");
-  if (data.labels.empty())
-    fail(error_id::data_labels, detail::linear_name, "labels", "none in any row",
-         "a row with a label");
   std::uint64_t bytes = 0;
   for (const std::string_view text : data.texts) bytes += text.size();
   const bool brief = bytes <= 400 * std::uint64_t{count};
@@ -114,35 +125,95 @@ SOMA_INLINE FastLinear::FastLinear(Context& context, const FastLinearData& data,
              .ngrams = counting.ngrams,
              .parts_from = counting.parts_from,
              .parts = counting.parts,
-             .drops_single = counting.drop_single};
-
+             .bag_width = options.bag_width >= 0 ? static_cast<std::uint64_t>(options.bag_width)
+                          : kind_ == data::LabelKind::one ? fast_bag_width_for(classes_)
+                                                          : 0,
+             .bag_passes = options.bag_passes != 0 ? options.bag_passes : 3,
+             .drops_single = counting.drop_single,
+             .class_weights = !options.class_weights.empty(),
+             .kind = kind_};
   features_ = text::CountedFeatures(counting);
-  const text::FeatureCounts counts = features_.learn(context, data.texts);
-  check_stop(stop, detail::linear_name);
+}
+
+SOMA_INLINE void FastLinear::check_memory(const text::FeatureCounts& counts,
+                                          const FastFitOptions& options) {
   fitted_.features = features_.rows();
-  const std::size_t columns = classes_ == 2 && kind_ == data::LabelKind::one ? 1 : classes_;
-  fitted_.memory_bytes = optim::PanelSolver::memory_bytes(count, features_.rows(), columns) +
-                         std::uint64_t{counts.rows.size()} * 16;
+  fitted_.memory_bytes =
+      optim::PanelSolver::memory_bytes(fitted_.rows, fitted_.features, columns()) +
+      std::uint64_t{counts.rows.size()} * 16 +
+      (fitted_.features + classes_) * fitted_.bag_width * std::uint64_t{12};
   const std::uint64_t limit =
       options.memory_limit != 0 ? options.memory_limit : physical_memory_bytes() / 2;
   if (limit != 0 && fitted_.memory_bytes > limit)
     fail(error_id::out_of_memory, detail::linear_name,
-         "weights and dual values of " + std::to_string(count) + " rows x " +
-             std::to_string(classes_) + " classes with " + std::to_string(features_.rows()) +
+         "weights and dual values of " + std::to_string(fitted_.rows) + " rows x " +
+             std::to_string(classes_) + " classes with " + std::to_string(fitted_.features) +
              " features",
          std::to_string(fitted_.memory_bytes) + " bytes", "at most " + std::to_string(limit));
+}
 
-  std::vector<double> rows_of(classes_);
-  for (const std::int32_t label : data.labels) rows_of[static_cast<std::size_t>(label)] += 1;
+SOMA_INLINE void FastLinear::set_base_rates(const FastLinearData& data,
+                                            std::span<const float> class_weights) {
+  std::vector<double> of_class(classes_);
+  for (const std::int32_t label : data.labels) of_class[static_cast<std::size_t>(label)] += 1;
+  auto all = static_cast<double>(data.texts.size());
+  if (!class_weights.empty()) {
+    all = 0;
+    for (std::size_t c = 0; c < classes_; ++c)
+      all += of_class[c] *= static_cast<double>(class_weights[c]);
+  }
   base_.resize(classes_);
   for (std::size_t c = 0; c < classes_; ++c) {
-    const double share = rows_of[c] / static_cast<double>(count);
+    const double share = of_class[c] / all;
     base_[c] = share <= 0 ? detail::never
                : kind_ == data::LabelKind::one
                    ? static_cast<float>(portable_log(share))
                    : static_cast<float>(portable_log(share / (std::max)(1 - share, 1e-6)));
   }
+}
 
+namespace detail {
+
+inline void check_fast_data(const FastLinearData& data, const FastFitOptions& options) {
+  check_ranges(linear_name, options, error_id::config_value);
+  if (data.classes < 2)
+    fail(error_id::config_value, linear_name, "classes", std::to_string(data.classes),
+         "at least 2");
+  if (data.texts.empty()) fail(error_id::data_empty, linear_name, "rows", "none", "at least one");
+  if (data.labels.empty())
+    fail(error_id::data_labels, linear_name, "labels", "none in any row", "a row with a label");
+  if (options.class_weights.empty()) return;
+  if (data.kind != data::LabelKind::one)
+    fail(error_id::config_value, linear_name, "class_weights", "with several labels a row",
+         "rows with one label each");
+  if (options.class_weights.size() != data.classes)
+    fail(error_id::config_value, linear_name, "class_weights",
+         std::to_string(options.class_weights.size()),
+         std::to_string(data.classes) + ", one for each class");
+  for (const std::int32_t label : data.labels) {
+    const float weight = options.class_weights[static_cast<std::size_t>(label)];
+    if (!(weight > 0) || !std::isfinite(weight))
+      fail(error_id::config_value, linear_name,
+           "weight of class " + std::to_string(label) + ", which has rows", std::to_string(weight),
+           "above 0");
+  }
+}
+
+}  // namespace detail
+
+SOMA_INLINE FastLinear::FastLinear(Context& context, const FastLinearData& data,
+                                   const FastFitOptions& options, const StopFlag* stop)
+    : context_(context), classes_(data.classes), kind_(data.kind), model_(context.heap()) {
+  const FloatEnvironment environment;
+  const std::int64_t start = monotonic_nanoseconds();
+  detail::check_fast_data(data, options);
+  set_rules(data, options);
+  const text::FeatureCounts counts = features_.learn(context, data.texts);
+  check_stop(stop, detail::linear_name);
+  check_memory(counts, options);
+  set_base_rates(data, options.class_weights);
+
+  const std::size_t count = data.texts.size();
   std::vector<std::uint8_t> training(count, 1);
   std::size_t held = 0;
   for (std::size_t i = 0; i < count && held < 5000; ++i)
@@ -151,33 +222,36 @@ SOMA_INLINE FastLinear::FastLinear(Context& context, const FastLinearData& data,
       training[i] = 0;
       ++held;
     }
-  factor_ = 2;  // where too few rows are held out to tell
+  const auto part = [&](std::uint8_t wanted) {
+    return Part(data, options.class_weights, features_.values(counts, training, wanted), training,
+                wanted);
+  };
+  // Where too few rows are held out to tell:
+  factor_ = 2;
+  bag_share_ = fitted_.bag_width != 0 ? 0.1 : 0;
   if (held >= 20 && held < count) {
     features_.weigh(counts, data.label_begins, data.labels, classes_, training);
-    model_ = solve(Part(data, features_.values(counts, training, 1), training, 1, columns),
-                   fitted_.passes, fitted_.c, options.seed, stop);
-    calibrate(Part(data, features_.values(counts, training, 0), training, 0, columns));
+    solve(part(1), options.seed, stop);
+    calibrate(part(0));
     model_ = optim::PanelModel(context.heap());
+    bag_.reset();
   }
   std::fill(training.begin(), training.end(), std::uint8_t{1});
   features_.weigh(counts, data.label_begins, data.labels, classes_, training);
-  model_ = solve(Part(data, features_.values(counts, training, 1), training, 1, columns),
-                 fitted_.passes, fitted_.c, options.seed, stop);
+  solve(part(1), options.seed, stop);
   fitted_.factor = factor_;
   fitted_.seconds = static_cast<double>(monotonic_nanoseconds() - start) * 1e-9;
 }
 
-SOMA_INLINE optim::PanelModel FastLinear::solve(const Part& part, std::uint64_t passes, double c,
-                                                std::uint64_t seed, const StopFlag* stop) const {
+SOMA_INLINE void FastLinear::solve(const Part& part, std::uint64_t seed, const StopFlag* stop) {
   std::vector<std::int64_t> begins = part.label_begins;
   std::vector<std::int32_t> labels = part.labels;
-  if (part.columns == 1) {  // the second class against the first
+  if (columns() == 1) {  // the second class against the first
     labels.clear();
     begins.assign(1, 0);
     for (std::size_t row = 0; row < part.count(); ++row) {
-      if (part.label_begins[row + 1] > part.label_begins[row] &&
-          part.labels[static_cast<std::size_t>(part.label_begins[row])] == 1)
-        labels.push_back(0);
+      const auto own = part.labels_of(row);
+      if (!own.empty() && own.front() == 1) labels.push_back(0);
       begins.push_back(static_cast<std::int64_t>(labels.size()));
     }
   }
@@ -187,12 +261,23 @@ SOMA_INLINE optim::PanelModel FastLinear::solve(const Part& part, std::uint64_t 
                                     .label_begins = begins,
                                     .labels = labels,
                                     .feature_count = static_cast<std::int64_t>(features_.rows()),
-                                    .class_count = static_cast<std::int64_t>(part.columns)};
+                                    .class_count = static_cast<std::int64_t>(columns())};
   optim::PanelSolver solver(
       context_, problem,
-      {.c = c, .row_weights = part.weights, .bias_values = part.rows.known, .seed = seed});
-  for (std::uint64_t pass = 0; pass < passes; ++pass) solver.pass(stop);
-  return solver.take();
+      {.c = fitted_.c, .row_weights = part.weights, .bias_values = part.rows.known, .seed = seed});
+  for (std::uint64_t pass = 0; pass < fitted_.passes; ++pass) solver.pass(stop);
+  model_ = solver.take();
+  if (fitted_.bag_width == 0) return;
+  bag_ =
+      FastBag::fit(context_,
+                   {.texts = part.rows,
+                    .features = features_.rows(),
+                    .label_begins = part.label_begins,
+                    .labels = part.labels,
+                    .classes = classes_,
+                    .kind = kind_,
+                    .class_weights = part.class_weights},
+                   {.width = fitted_.bag_width, .passes = fitted_.bag_passes, .seed = seed}, stop);
 }
 
 SOMA_INLINE void FastLinear::scores_of(std::span<const std::int32_t> features,
@@ -204,11 +289,12 @@ SOMA_INLINE void FastLinear::scores_of(std::span<const std::int32_t> features,
     scores[1] = scores[0];
     scores[0] = -scores[0];
   }
+  if (bag_) bag_->add(features, values, known, static_cast<float>(bag_share_), scores.data());
 }
 
-SOMA_INLINE std::vector<double> FastLinear::shares(const float* scores, float known,
-                                                   double factor) const {
-  std::vector<double> p(classes_);
+SOMA_INLINE void FastLinear::shares(const float* scores, float known, double factor,
+                                    std::vector<double>& p) const {
+  p.resize(classes_);
   const double unknown = 1 - static_cast<double>(known);
   double most = -1e300;
   for (std::size_t c = 0; c < classes_; ++c) {
@@ -225,71 +311,113 @@ SOMA_INLINE std::vector<double> FastLinear::shares(const float* scores, float kn
   }
   if (kind_ == data::LabelKind::one)
     for (double& value : p) value /= sum;
-  return p;
 }
 
-SOMA_INLINE double FastLinear::loss_at(double factor, const std::vector<float>& scores,
-                                       const std::vector<float>& known, const Part& part) const {
-  double loss = 0;
+SOMA_INLINE double FastLinear::loss_at(double factor, const Scored& scored) const {
+  const Part& part = scored.part;
+  std::vector<double> losses(part.count());
+  // 64 bytes of reading a class, or so: exponentials take the time.
+  soma::detail::for_ranges(
+      context_, part.count(), 64 * classes_, [&](std::size_t begin, std::size_t end) {
+        std::vector<double> p;
+        for (std::size_t row = begin; row < end; ++row) {
+          shares(scored.scores.data() + row * classes_, part.rows.known[row], factor, p);
+          const auto own = part.labels_of(row);
+          if (kind_ == data::LabelKind::one) {
+            losses[row] =
+                -portable_log((std::max)(p[static_cast<std::size_t>(own.front())], 1e-30));
+            continue;
+          }
+          for (const std::int32_t label : own) {
+            double& one = p[static_cast<std::size_t>(label)];
+            one = 1 - one;
+          }
+          for (const double miss : p) losses[row] -= portable_log((std::max)(1 - miss, 1e-30));
+        }
+      });
+  double loss = 0, weights = 0;
   for (std::size_t row = 0; row < part.count(); ++row) {
-    const std::vector<double> p = shares(scores.data() + row * classes_, known[row], factor);
-    const auto begin = part.labels.begin() + part.label_begins[row];
-    const auto end = part.labels.begin() + part.label_begins[row + 1];
-    if (kind_ == data::LabelKind::one) {
-      loss -= portable_log((std::max)(p[static_cast<std::size_t>(*begin)], 1e-30));
-      continue;
-    }
-    for (std::size_t c = 0; c < classes_; ++c) {
-      const bool own = std::binary_search(begin, end, static_cast<std::int32_t>(c));
-      loss -= portable_log((std::max)(own ? p[c] : 1 - p[c], 1e-30));
-    }
+    const double weight = part.weights.empty() ? 1 : static_cast<double>(part.weights[row]);
+    loss += weight * losses[row];
+    weights += weight;
   }
-  return loss / static_cast<double>(part.count());
+  return loss / weights;
 }
 
-SOMA_INLINE void FastLinear::calibrate(const Part& part) {
-  std::vector<float> scores(part.count() * classes_), one;
-  std::size_t right = 0;
-  for (std::size_t row = 0; row < part.count(); ++row) {
-    const auto begin = static_cast<std::size_t>(part.rows.begins[row]);
-    const auto size = static_cast<std::size_t>(part.rows.begins[row + 1]) - begin;
-    scores_of(std::span(part.rows.features).subspan(begin, size),
-              std::span(part.rows.values).subspan(begin, size), part.rows.known[row], one);
-    std::copy_n(one.begin(), classes_,
-                scores.begin() + static_cast<std::ptrdiff_t>(row * classes_));
-  }
-  // The loss has one minimum in the factor: golden section over its logarithm.
+SOMA_INLINE double FastLinear::best_factor(const Scored& scored) const {
+  // The loss has one minimum in the factor: golden section over its logarithm, to 2 %.
   constexpr double ratio = 0.6180339887498949;
   double low = portable_log(0.05), high = portable_log(50);
-  const auto loss = [&](double x) {
-    return loss_at(portable_exp(x), scores, part.rows.known, part);
-  };
-  double left = high - ratio * (high - low), right_place = low + ratio * (high - low);
-  double left_loss = loss(left), right_loss = loss(right_place);
-  for (int step = 0; step < 16; ++step) {
+  const auto loss = [&](double x) { return loss_at(portable_exp(x), scored); };
+  double left = high - ratio * (high - low), right = low + ratio * (high - low);
+  double left_loss = loss(left), right_loss = loss(right);
+  for (int step = 0; step < 12; ++step) {
     if (left_loss < right_loss) {
-      high = right_place;
-      right_place = left;
+      high = right;
+      right = left;
       right_loss = left_loss;
       left_loss = loss(left = high - ratio * (high - low));
     } else {
       low = left;
-      left = right_place;
+      left = right;
       left_loss = right_loss;
-      right_loss = loss(right_place = low + ratio * (high - low));
+      right_loss = loss(right = low + ratio * (high - low));
     }
   }
-  factor_ = portable_exp((low + high) / 2);
+  return portable_exp((low + high) / 2);
+}
+
+SOMA_INLINE void FastLinear::calibrate(const Part& part) {
+  const auto scored = [&](bool linear, bool bag) {
+    Scored result{part, std::vector<float>(part.count() * classes_)};
+    soma::detail::for_ranges(
+        context_, part.count(), 64 * classes_, [&](std::size_t first, std::size_t last) {
+          std::vector<float> one;
+          for (std::size_t row = first; row < last; ++row) {
+            const auto begin = static_cast<std::size_t>(part.rows.begins[row]);
+            const auto size = static_cast<std::size_t>(part.rows.begins[row + 1]) - begin;
+            const auto features = std::span(part.rows.features).subspan(begin, size);
+            const auto values = std::span(part.rows.values).subspan(begin, size);
+            float* to = result.scores.data() + row * classes_;
+            if (linear) {
+              scores_of(features, values, part.rows.known[row], one);
+              std::copy_n(one.begin(), classes_, to);
+            } else if (bag) {
+              bag_->add(features, values, part.rows.known[row], 1, to);
+            }
+          }
+        });
+    return result;
+  };
+  if (bag_) {
+    // Half of the bag's calibrated logits are added to those of the linear part.
+    bag_share_ = 0;
+    const double linear = best_factor(scored(true, false));
+    bag_share_ = 0.5 * best_factor(scored(false, true)) / linear;
+  }
+  const Scored both = scored(true, true);
+  factor_ = best_factor(both);
+  std::uint64_t right = 0, hits = 0, labels = 0, answers = 0;
+  std::vector<double> p;
   for (std::size_t row = 0; row < part.count(); ++row) {
-    const std::vector<double> p =
-        shares(scores.data() + row * classes_, part.rows.known[row], factor_);
-    const auto best = static_cast<std::int32_t>(std::max_element(p.begin(), p.end()) - p.begin());
-    const auto begin = part.labels.begin() + part.label_begins[row];
-    right += std::binary_search(begin, part.labels.begin() + part.label_begins[row + 1], best);
+    shares(both.scores.data() + row * classes_, part.rows.known[row], factor_, p);
+    const auto own = part.labels_of(row);
+    const auto has = [&](std::size_t c) {
+      return std::binary_search(own.begin(), own.end(), static_cast<std::int32_t>(c));
+    };
+    right += has(static_cast<std::size_t>(std::max_element(p.begin(), p.end()) - p.begin()));
+    labels += own.size();
+    for (std::size_t c = 0; c < classes_; ++c)
+      if (p[c] > 0.5) {
+        ++answers;
+        hits += has(c);
+      }
   }
   fitted_.held_out_rows = part.count();
   fitted_.held_out_accuracy = static_cast<double>(right) / static_cast<double>(part.count());
-  fitted_.held_out_loss = loss(portable_log(factor_));
+  if (labels + answers != 0)
+    fitted_.held_out_f1 = 2 * static_cast<double>(hits) / static_cast<double>(labels + answers);
+  fitted_.held_out_loss = loss_at(factor_, both);
 }
 
 SOMA_INLINE std::vector<float> FastLinear::probabilities(std::string_view text) const {
@@ -298,7 +426,8 @@ SOMA_INLINE std::vector<float> FastLinear::probabilities(std::string_view text) 
   features_.add(text, row);
   std::vector<float> scores;
   scores_of(row.features, row.values, row.known.front(), scores);
-  const std::vector<double> p = shares(scores.data(), row.known.front(), factor_);
+  std::vector<double> p;
+  shares(scores.data(), row.known.front(), factor_, p);
   std::vector<float> result(classes_);
   for (std::size_t c = 0; c < classes_; ++c) {
     if (!std::isfinite(p[c]))
@@ -312,107 +441,5 @@ SOMA_INLINE std::vector<float> FastLinear::probabilities(std::string_view text) 
 SOMA_INLINE data::LabelKind FastLinear::kind() const { return kind_; }
 SOMA_INLINE const text::CountedFeatures& FastLinear::features() const { return features_; }
 SOMA_INLINE const FastFitted& FastLinear::fitted() const { return fitted_; }
-
-SOMA_INLINE void FastLinear::save(Record& record, StateDict& state) const {
-  const text::CountedFeatures::Table& table = features_.table();
-  record.set("linear.ngrams", features_.options().ngrams);
-  record.set("linear.parts_from", features_.options().parts_from);
-  record.set("linear.parts", features_.options().parts);
-  record.set("linear.part_weight", features_.options().part_weight);
-  record.set("linear.strength", features_.options().strength);
-  record.set("linear.bits", table.bits);
-  record.set("linear.unknown_idf", static_cast<double>(table.unknown_idf));
-  record.set("linear.factor", factor_);
-  record.set("linear.several", kind_ != data::LabelKind::one);
-  const std::size_t rows = features_.rows();
-  const auto columns = static_cast<std::size_t>(model_.class_count);
-  const auto put = [&](const char* name, const auto& values, const Shape& shape) {
-    using T = typename std::remove_cvref_t<decltype(values)>::value_type;
-    state.set(name,
-              Tensor::from(context_, std::span<const T>(values.data(), values.size()), shape));
-  };
-  put("linear.places", table.places, Shape{rows});
-  const std::vector<std::int32_t> fingerprints(table.fingerprints.begin(),
-                                               table.fingerprints.end());
-  put("linear.fingerprints", fingerprints, Shape{rows});
-  put("linear.idf", table.idf, Shape{rows});
-  put("linear.g", table.g, Shape{rows});
-  const std::vector<std::int32_t> of_part(table.of_part.begin(), table.of_part.end());
-  put("linear.of_part", of_part, Shape{rows});
-  std::vector<float> weights(rows * columns);
-  for (std::size_t row = 0; row < rows; ++row)
-    for (std::size_t c = 0; c < columns; ++c) weights[row * columns + c] = model_.weight(row, c);
-  put("linear.weight", weights, Shape{rows, columns});
-  put("linear.bias", std::vector<float>(model_.bias.begin(), model_.bias.begin() + columns),
-      Shape{columns});
-  put("linear.base", base_, Shape{classes_});
-}
-
-SOMA_INLINE FastLinear::FastLinear(Context& context, const Record& record, const StateDict& state,
-                                   std::size_t classes, std::string_view folder)
-    : context_(context), classes_(classes), model_(context.heap()) {
-  constexpr std::string_view operation = "FastClassifier::from_folder";
-  static_cast<void>(sparse_table(context, operation));
-  const auto entry = [&]<class T>(const char* name, DType dtype, const Shape& shape,
-                                  std::vector<T>& to) {
-    const Tensor* found = state.find(name);
-    if (found == nullptr)
-      fail(error_id::missing_name, operation, "model.safetensors of " + soma::quoted(folder),
-           "without " + soma::quoted(name), "a model that was saved whole");
-    if (found->dtype() != dtype)
-      fail(error_id::state_dtype, operation, soma::quoted(name), found->describe(),
-           to_string(dtype));
-    if (found->shape() != shape)
-      fail(error_id::state_shape, operation, soma::quoted(name), found->describe(),
-           to_string(shape));
-    const auto span = found->span<T>();
-    to.assign(span.begin(), span.end());
-  };
-  const auto in_range = [&](bool fits, const char* what, const std::string& got,
-                            const std::string& wanted) {
-    if (!fits)
-      fail(error_id::config_value, operation,
-           std::string(what).append(" of ").append(soma::quoted(folder)), got, wanted);
-  };
-  kind_ = record.boolean("linear.several") ? data::LabelKind::several : data::LabelKind::one;
-  factor_ = record.number("linear.factor");
-  in_range(std::isfinite(factor_) && factor_ > 0, "linear.factor", std::to_string(factor_),
-           "above 0");
-  text::CountedFeatureOptions counting;
-  counting.ngrams = record.count("linear.ngrams");
-  counting.parts_from = record.count("linear.parts_from");
-  counting.parts = record.count("linear.parts");
-  counting.part_weight = record.number("linear.part_weight");
-  counting.strength = record.number("linear.strength");
-  const Tensor* places = state.find("linear.places");
-  const std::size_t rows = places == nullptr ? 0 : places->elements();
-  text::CountedFeatures::Table table;
-  table.bits =
-      static_cast<std::int32_t>((std::min)(record.count("linear.bits"), std::uint64_t{99}));
-  table.unknown_idf = static_cast<float>(record.number("linear.unknown_idf"));
-  std::vector<std::int32_t> fingerprints, of_part;
-  entry("linear.places", DType::int32, Shape{rows}, table.places);
-  entry("linear.fingerprints", DType::int32, Shape{rows}, fingerprints);
-  entry("linear.idf", DType::fp32, Shape{rows}, table.idf);
-  entry("linear.g", DType::fp32, Shape{rows}, table.g);
-  entry("linear.of_part", DType::int32, Shape{rows}, of_part);
-  for (const std::int32_t one : fingerprints) {
-    in_range(one >= 0 && one <= 0xFFFF, "linear.fingerprints", std::to_string(one), "0 to 65535");
-    table.fingerprints.push_back(static_cast<std::uint16_t>(one));
-  }
-  for (const std::int32_t one : of_part) {
-    in_range(one == 0 || one == 1, "linear.of_part", std::to_string(one), "0 or 1");
-    table.of_part.push_back(static_cast<std::uint8_t>(one));
-  }
-  features_ = text::CountedFeatures(counting, std::move(table));
-  const std::size_t columns = classes == 2 && kind_ == data::LabelKind::one ? 1 : classes;
-  std::vector<float> weights, bias;
-  entry("linear.weight", DType::fp32, Shape{rows, columns}, weights);
-  entry("linear.bias", DType::fp32, Shape{columns}, bias);
-  entry("linear.base", DType::fp32, Shape{classes}, base_);
-  model_ = optim::PanelModel::of_rows(context.heap(), rows, columns, weights, bias);
-  fitted_.factor = factor_;
-  fitted_.features = rows;
-}
 
 }  // namespace SOMA_NAMESPACE::models

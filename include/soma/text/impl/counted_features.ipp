@@ -23,6 +23,13 @@
 
 namespace SOMA_NAMESPACE::text {
 
+namespace detail {
+
+// At half as many rows as slots, hashes that are spread evenly have chains of some ten slots.
+inline constexpr std::size_t longest_chain = 4096;
+
+}  // namespace detail
+
 // The hashes of one text: words and runs of them, and parts of words.
 struct CountedFeatures::Hashes {
   std::vector<std::uint64_t> words{}, parts{};
@@ -60,24 +67,30 @@ SOMA_INLINE CountedFeatures::CountedFeatures(const CountedFeatureOptions& option
 
 SOMA_INLINE CountedFeatures::CountedFeatures(const CountedFeatureOptions& options, Table table)
     : CountedFeatures(options) {
-  const auto check = [](bool fits, const char* what, const std::string& got,
+  const auto check = [](bool fits, const std::string& what, const std::string& got,
                         const std::string& wanted) {
     if (!fits) fail(error_id::text_features, "CountedFeatures", what, got, wanted);
   };
-  const std::size_t count = table.places.size();
+  const std::size_t count = table.homes.size();
   check(table.bits >= 4 && table.bits <= 30, "bits", std::to_string(table.bits), "4 to 30");
   check(table.fingerprints.size() == count && table.idf.size() == count &&
             table.g.size() == count && table.of_part.size() == count,
-        "rows of the table", std::to_string(count) + " places", "as many of everything");
+        "rows of the table", std::to_string(count) + " homes", "as many of everything");
   check(std::isfinite(table.unknown_idf) && table.unknown_idf >= 0, "unknown_idf",
         std::to_string(table.unknown_idf), "a finite number");
   slots_.assign(std::size_t{1} << table.bits, Slot{});
   check(count < slots_.size(), "rows", std::to_string(count),
         "fewer than " + std::to_string(slots_.size()) + " slots");
   for (std::size_t row = 0; row < count; ++row) {
-    const auto at = static_cast<std::size_t>(table.places[row]);
-    check(table.places[row] >= 0 && at < slots_.size() && slots_[at].row < 0, "a row's slot",
-          std::to_string(table.places[row]), "a slot that no other row has");
+    const std::int32_t home = table.homes[row];
+    check(home >= 0 && static_cast<std::size_t>(home) < slots_.size(), "a row's slot",
+          std::to_string(home), "0 to " + std::to_string(slots_.size() - 1));
+    // Hashes are spread evenly: a long chain is no table of hashes.
+    std::size_t steps = 0, at = static_cast<std::size_t>(home);
+    for (; slots_[at].row >= 0 && steps <= detail::longest_chain; ++steps)
+      at = (at + 1) & (slots_.size() - 1);
+    check(steps <= detail::longest_chain, "rows behind slot " + std::to_string(home),
+          "more than " + std::to_string(detail::longest_chain), "at most so many");
     check(std::isfinite(table.idf[row]) && std::isfinite(table.g[row]) && table.idf[row] >= 0 &&
               table.g[row] >= 0,
           "a row's weights", std::to_string(table.idf[row]) + ", " + std::to_string(table.g[row]),
@@ -87,7 +100,7 @@ SOMA_INLINE CountedFeatures::CountedFeatures(const CountedFeatureOptions& option
   table_ = std::move(table);
 }
 
-SOMA_INLINE std::size_t CountedFeatures::rows() const { return table_.places.size(); }
+SOMA_INLINE std::size_t CountedFeatures::rows() const { return table_.homes.size(); }
 
 SOMA_INLINE std::int32_t CountedFeatures::find(std::uint64_t hash) const {
   const std::size_t mask = slots_.size() - 1;
@@ -100,12 +113,13 @@ SOMA_INLINE std::int32_t CountedFeatures::find(std::uint64_t hash) const {
 SOMA_INLINE std::int32_t CountedFeatures::insert(std::uint64_t hash) {
   const std::size_t mask = slots_.size() - 1;
   const auto fingerprint = static_cast<std::uint16_t>(hash);
-  std::size_t at = hash >> (64 - table_.bits);
+  const std::size_t home = hash >> (64 - table_.bits);
+  std::size_t at = home;
   for (; slots_[at].row >= 0; at = (at + 1) & mask)
     if (slots_[at].fingerprint == fingerprint) return slots_[at].row;
-  const auto row = static_cast<std::int32_t>(table_.places.size());
+  const auto row = static_cast<std::int32_t>(table_.homes.size());
   slots_[at] = {row, fingerprint};
-  table_.places.push_back(static_cast<std::int32_t>(at));
+  table_.homes.push_back(static_cast<std::int32_t>(home));
   table_.fingerprints.push_back(fingerprint);
   return row;
 }

@@ -95,7 +95,8 @@ SOMA_INLINE LabelledText LabelledTextReader::read(const DataFiles& files) {
 SOMA_INLINE void LabelledTextReader::read_train(const std::vector<std::string>& files) {
   if (files.empty())
     fail(error_id::text_folder, operation, "training files", "none", "one at least");
-  LabelCounter counter(operation, options_.max_labels);
+  LabelCounter counter(operation,
+                       options_.max_labels != 0 ? options_.max_labels : most_labels(kind()));
   Row row;
   RowOptions reading = options_.rows;
   std::vector<std::string> known;
