@@ -124,7 +124,11 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   const std::uint64_t steps = steps_of(*source, rows, options, settings);
   if (rows.stream) settings.max_steps = steps;
   if (options.ranks.automatic()) {
-    const std::string layout = soma::train::choose_plan(context, *model, *source, settings);
+    // With checkpoints the best weights are in files.
+    settings.keep_best = options.keep_best && options.checkpoint.empty();
+    const std::string layout =
+        soma::train::choose_plan(context, *model, *source, settings, held_out.get());
+    settings.keep_best = options.keep_best;
     if (!options.quiet && launch.rank() == 0) std::cerr << "planned: " << layout << '\n';
     pipeline = settings.pipeline.partitions != 1 || settings.pipeline.microbatches != 1;
     if (!pipeline) {
@@ -149,7 +153,7 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   std::optional<soma::train::ConsoleProgress> progress;
   if (!options.quiet) {
     launch.warn(std::cerr);
-    const soma::HostDescription host = describe_host(context);
+    const soma::HostDescription host = describe_host(context, soma::Measure::products);
     const bool narrow = settings.precision.gemm_weights.format.mantissa_bits <= 7;
     const double peak = host.product_gflops_per_core(narrow);
     progress.emplace(std::cerr,

@@ -82,6 +82,7 @@ inline bool is_model_prefix(std::string_view prefix) {
 std::string names_instead(const std::string& name, const StateDict& given,
                           const std::vector<std::string>& others);
 
+// `from` is a tensor of a file. If the file is mapped, its pages are given back.
 void convert_tensor(Context& context, const Tensor& from, const Tensor& to);
 
 // The least number of elements in a file of such a model. Sizes are limited by config.json's

@@ -13,6 +13,7 @@
 #include <soma/nn/initial.hpp>
 #include <soma/nn/scope.hpp>
 #include <soma/nn/state.hpp>
+#include <soma/system/mapped_pages.hpp>
 #include <soma/system/paths.hpp>
 
 #include <algorithm>
@@ -91,10 +92,15 @@ SOMA_INLINE std::string names_instead(const std::string& name, const StateDict& 
 }
 
 SOMA_INLINE void convert_tensor(Context& context, const Tensor& from, const Tensor& to) {
-  if (from.dtype() == to.dtype()) return copy(from, to);
-  convert(context,
-          code_span(format_of(from.dtype()), std::span<const std::byte>(from.raw(), from.bytes())),
-          code_span(format_of(to.dtype()), std::span<std::byte>(to.mutable_raw(), to.bytes())));
+  if (from.dtype() == to.dtype())
+    copy(from, to);
+  else
+    convert(
+        context,
+        code_span(format_of(from.dtype()), std::span<const std::byte>(from.raw(), from.bytes())),
+        code_span(format_of(to.dtype()), std::span<std::byte>(to.mutable_raw(), to.bytes())));
+  // A tensor of a mapped file: its pages are read again if it is asked for again.
+  if (!from.storage().writable()) system::release_pages(from.raw(), from.bytes());
 }
 
 SOMA_INLINE std::uint64_t least_parameters(const BertConfig& config) {

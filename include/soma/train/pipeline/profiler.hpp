@@ -38,8 +38,6 @@ class PieceProfiler {
 
   // One for each piece, or one for the whole task if it has no pieces.
   std::vector<PieceProfile> measure(std::span<const ProfileSize> sizes);
-  // The most bytes that measuring has taken, over those in use before.
-  std::uint64_t most_bytes() const { return most_; }
 
  private:
   static constexpr std::size_t repetitions = 5;
@@ -74,7 +72,6 @@ class PieceProfiler {
   const nn::Later* later_;
   PrecisionState precision_;
   Receiver receiver_{};
-  std::uint64_t most_ = 0;
 };
 
 }  // namespace SOMA_NAMESPACE::train

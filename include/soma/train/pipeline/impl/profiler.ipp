@@ -27,7 +27,6 @@ SOMA_INLINE PieceProfiler::PieceProfiler(Context& context, nn::Task& task, const
 SOMA_INLINE std::vector<PieceProfile> PieceProfiler::measure(std::span<const ProfileSize> sizes) {
   std::vector<PieceProfile> profiles(piece_count());
   std::vector<Input> inputs(sizes.size());
-  const std::size_t before = context_.heap().bytes_in_use();
   receiver_.profiler = this;
   for (std::size_t i = 0; i < profiles.size(); ++i) {
     receiver_.piece = pieces_.empty() ? nullptr : &pieces_[i];
@@ -42,15 +41,11 @@ SOMA_INLINE std::vector<PieceProfile> PieceProfiler::measure(std::span<const Pro
     if (remembers)
       for (const Parameter& parameter : pieces_[i].parameters)
         kept.push_back(clone(context_, parameter.value()));
-    const std::size_t base = context_.heap().bytes_in_use() - before;
-    most_ = (std::max)(most_, std::uint64_t{base});
     for (std::size_t k = 0; k < sizes.size(); ++k) {
       std::size_t index = 0;
       while ((std::size_t{1} << index) < sizes[k].parts) ++index;
       if (profiles[i].sizes.size() <= index) profiles[i].sizes.resize(index + 1);
       profiles[i].sizes[index] = measure(i, sizes[k], inputs[k], profiles[i]);
-      for (const GradientStep& step : profiles[i].sizes[index].backward)
-        most_ = (std::max)(most_, base + step.working);
     }
     for (std::size_t k = 0; k < kept.size(); ++k) copy(kept[k], pieces_[i].parameters[k].value());
     for (const Parameter& parameter : made) parameter.var.drop_value();
