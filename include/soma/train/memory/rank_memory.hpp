@@ -53,10 +53,11 @@ struct RankProblem {
   bool shard = false;  // each replica keeps its rows of gradients and moments
   std::uint64_t bucket_bytes = 0;
   bool average = false, whole_first_step = false, evaluates = true;
-  bool keeps_best = false;    // a copy of the weights, in memory
-  std::size_t evaluated = 0;  // rows of the largest batch of an evaluation
-  std::uint64_t fetched = 0;  // bytes of the largest tensor of another stage that this rank saves
-  std::uint64_t data = 0;     // heap of the batches of a step, and before the run
+  bool between_steps = false;  // evaluations while the gradients of a step are still there
+  bool keeps_best = false;     // a copy of the weights, in memory
+  std::size_t evaluated = 0;   // rows of the largest batch of an evaluation
+  std::uint64_t fetched = 0;   // bytes of the largest tensor of another stage that this rank saves
+  std::uint64_t data = 0;      // heap of the batches of a step, and before the run
 };
 
 // Beside its elements a tensor has a header in the heap and a record of its storage, and ends at a

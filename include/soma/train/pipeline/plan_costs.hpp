@@ -31,6 +31,7 @@ struct PlanBasis {
   std::size_t accumulate = 1;
   std::uint64_t bucket_bytes = 0;
   bool average = false, keeps_best = false, evaluates = true;
+  bool between_steps = false;     // evaluations within an epoch
   bool whole_first_step = false;  // scales that the first step does not know (fp8_delayed)
   std::uint64_t data = 0;         // heap of the batches of a step, and before the run
   std::uint64_t whole = 0;  // weights of the whole model that each rank begins with; 0: its own
@@ -58,9 +59,11 @@ class PlanCosts {
   // The pieces' times and bytes for micro-batches of that layout.
   std::vector<PieceCost> costs(const PlanLayout& layout) const;
 
-  // The estimate of the stage with the pieces first ... end - 1. Error parallel.argument.
+  // The estimate of the stage with the pieces first ... end - 1 while it trains. Error
+  // parallel.argument.
   MemoryEstimate stage(const PlanLayout& layout, std::size_t stage, std::size_t first,
                        std::size_t end) const;
+  // Of each stage; the first one's slack has what measuring took.
   std::vector<MemoryEstimate> stages(const PlanLayout& layout,
                                      const std::vector<std::size_t>& cuts) const;
   // The largest rank's bytes, with what is beside its heap.

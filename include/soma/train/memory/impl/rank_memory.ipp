@@ -298,6 +298,7 @@ SOMA_INLINE void StepReplay::evaluate() {
   };
   for (const PieceProfile& piece : problem_.pieces)
     most = (std::max)(most, piece.sizes.front().evaluation);
+  if (!problem_.between_steps) gradients_ = 0;
   now_.data += scaled(problem_.batches->bytes);  // the first batch stays beside the others
   // A message arrives for this batch, and the results of two batches may not have left.
   const std::uint64_t result = problem_.last ? 0 : problem_.pieces.back().sizes.front().result;

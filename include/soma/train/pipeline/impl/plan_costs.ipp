@@ -135,6 +135,7 @@ SOMA_INLINE MemoryEstimate PlanCosts::stage(const PlanLayout& layout, std::size_
       .average = setting_.average,
       .whole_first_step = setting_.whole_first_step,
       .evaluates = setting_.evaluates,
+      .between_steps = setting_.between_steps,
       .keeps_best = setting_.keeps_best,
       .evaluated = setting_.evaluated,
       .data = setting_.data};
@@ -153,9 +154,6 @@ SOMA_INLINE MemoryEstimate PlanCosts::stage(const PlanLayout& layout, std::size_
   // The heap takes memory from the host in large pages, and an eighth ahead.
   constexpr std::uint64_t page = std::uint64_t{2} << 20;
   estimate.slack = estimate.heap() / 8 + 2 * page;
-  // The first rank measures before it trains.
-  if (stage == 0 && setting_.profile > estimate.heap())
-    estimate.slack = (std::max)(estimate.slack, setting_.profile - estimate.heap());
   estimate.program = setting_.program;
   estimate.mapped = setting_.mapped;
   return estimate;
@@ -167,6 +165,10 @@ SOMA_INLINE std::vector<MemoryEstimate> PlanCosts::stages(
   for (std::size_t k = 0; k < layout.partitions; ++k)
     all.push_back(
         stage(layout, k, k == 0 ? 0 : cuts[k - 1], k < cuts.size() ? cuts[k] : pieces_.size()));
+  // The first rank measures before it trains. No cut changes that, so it plays no role in choosing.
+  MemoryEstimate& first = all.front();
+  if (setting_.profile > first.heap())
+    first.slack = (std::max)(first.slack, setting_.profile - first.heap());
   return all;
 }
 
@@ -418,6 +420,23 @@ SOMA_INLINE std::vector<ProfileSize> sizes_of(Context& context, const BatchSizes
 // Pages of code that a run touches only after it was planned; 1.1 MiB were measured.
 constexpr std::uint64_t later_code = std::uint64_t{5} << 18;
 
+// The times of pieces with recomputation from those without it, or the other way round: a piece
+// that keeps less computes its forward again.
+SOMA_INLINE void derive_times(const std::vector<PieceProfile>& timed,
+                              std::vector<PieceProfile>& derived) {
+  for (std::size_t i = 0; i < timed.size(); ++i)
+    for (std::size_t k = 0; k < timed[i].sizes.size(); ++k) {
+      const PieceMemory& from = timed[i].sizes[k];
+      PieceMemory& to = derived[i].sizes[k];
+      to.forward_seconds = from.forward_seconds;
+      to.backward_seconds = from.backward_seconds;
+      if (to.saved < from.saved)
+        to.backward_seconds += from.forward_seconds;
+      else if (to.saved > from.saved)
+        to.backward_seconds = (std::max)(0.0, from.backward_seconds - from.forward_seconds);
+    }
+}
+
 constexpr std::size_t rate_bytes = std::size_t{4} << 20;
 
 // Bytes a second that a pass over memory reads and writes. Needs twice rate_bytes of the heap.
@@ -459,6 +478,7 @@ SOMA_INLINE PlanCosts measure_costs(Context& context, nn::Task& task, const nn::
       .bucket_bytes = options.reduce_bucket_bytes,
       .average = options.average.has_value(),
       .keeps_best = options.keep_best && options.checkpoints == nullptr,
+      .between_steps = options.evaluate_every != 0,
       .data = (in_use > present ? in_use - present : 0) + batches.bytes * options.accumulate,
       .program = own > in_use ? own - in_use : 0,
       .mapped = files == 0 ? 0 : files + detail::later_code,
@@ -471,7 +491,7 @@ SOMA_INLINE PlanCosts measure_costs(Context& context, nn::Task& task, const nn::
     for (const Parameter& parameter : task.parameters()) setting.whole += parameter.value().bytes();
   setting.memory = detail::memory_rate(context);
   setting.network = request.network != 0 ? request.network : setting.memory / 2;
-  const std::vector<ProfileSize> sizes = detail::sizes_of(context, batches, source, request);
+  std::vector<ProfileSize> sizes = detail::sizes_of(context, batches, source, request);
   const bool recomputes = task.recomputes();
   const auto measure = [&] {
     PieceProfiler profiler(context, task, pieces, options);
@@ -479,7 +499,9 @@ SOMA_INLINE PlanCosts measure_costs(Context& context, nn::Task& task, const nn::
   };
   std::vector<PieceProfile> first = measure(), second;
   if (request.recompute_too && task.set_recompute(!recomputes)) {
+    for (ProfileSize& size : sizes) size.timed = false;
     second = measure();
+    detail::derive_times(first, second);
     task.set_recompute(recomputes);
   }
   setting.profile = context.memory_use().bytes_in_use;

@@ -170,6 +170,7 @@ SOMA_INLINE Record decision_basis(const TrainerOptions& options, const nn::Task&
   basis.set("precision", to_string(options.precision));
   basis.set("moment_bytes", moments);
   basis.set("shard_optimizer", options.shard_optimizer);
+  basis.set("evaluates_between", options.evaluate_every != 0);
   basis.set("average", options.average.has_value());
   basis.set("keeps_best", options.keep_best && options.checkpoints == nullptr);
   basis.set("network", pipeline.network);

@@ -71,7 +71,10 @@ SOMA_INLINE PieceMemory PieceProfiler::measure(std::size_t i, const ProfileSize&
                          .precision = &precision_,
                          .receiver = &receiver_});
     repeat(tape, i, size, x, result, memory);
-    const std::size_t count = size.timed ? repetitions : 1;
+    const double first_forward = memory.forward_seconds, first_backward = memory.backward_seconds;
+    // A piece that takes long is disturbed less, and two passes are all that a plan may cost.
+    const bool slow = first_forward + first_backward > slow_seconds;
+    const std::size_t count = size.timed && !slow ? repetitions : 1;
     std::array<double, repetitions> forward{}, backward{};
     for (std::size_t k = 0; k < count; ++k) {
       Input unused;
@@ -79,8 +82,15 @@ SOMA_INLINE PieceMemory PieceProfiler::measure(std::size_t i, const ProfileSize&
       forward[k] = memory.forward_seconds;
       backward[k] = memory.backward_seconds;
     }
-    memory.forward_seconds = size.timed ? median(forward) : 0;
-    memory.backward_seconds = size.timed ? median(backward) : 0;
+    if (!size.timed) {
+      memory.forward_seconds = memory.backward_seconds = 0;
+    } else if (slow) {
+      memory.forward_seconds = (std::min)(first_forward, forward[0]);
+      memory.backward_seconds = (std::min)(first_backward, backward[0]);
+    } else {
+      memory.forward_seconds = median(forward);
+      memory.backward_seconds = median(backward);
+    }
     profile.tape = (std::max)(profile.tape, over(without_tape));
   }
   // Beside the result, a header and a handle.
