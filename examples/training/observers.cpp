@@ -15,7 +15,7 @@ Observers::Observers(const RunOptions& options, Launch& launch, Compute& compute
   soma::Context& context = compute.context();
   if (!options.quiet) {
     launch.warn(std::cerr);
-    const soma::HostDescription host = describe_host(context);
+    const soma::HostDescription host = describe_host(context, soma::Measure::products);
     const double peak = host.product_gflops_per_core(setting.narrow_products);
     progress_.emplace(std::cerr,
                       soma::train::ConsoleProgressOptions{.terminal = isatty(STDERR_FILENO) != 0,

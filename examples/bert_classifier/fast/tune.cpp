@@ -1,11 +1,11 @@
 // train --model-kind fast --tune: settings of the linear model, measured by the rows that its fit
 // holds out.
 
-#include "bert_classifier/arguments.hpp"
+#include "training/arguments.hpp"
 #include "bert_classifier/commands.hpp"
-#include "bert_classifier/compute.hpp"
+#include "training/compute.hpp"
 #include "bert_classifier/fast/fast.hpp"
-#include "bert_classifier/launch/launch.hpp"
+#include "training/launch/launch.hpp"
 #include "bert_classifier/train/rows.hpp"
 #include "tuning/trials.hpp"
 

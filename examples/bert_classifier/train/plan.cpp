@@ -30,15 +30,21 @@ soma::train::PlanTable table_of(const PlanCommand& command, const TrainingRows& 
   soma::Context& context = compute.context();
   soma::nn::Later later;
   const auto model = make_model(context, options, rows, &later);
-  const auto source = make_source(context, *model, rows, batch_options(options));
+  soma::data::BatchOptions batching = batch_options(options);
+  const auto source = make_source(context, *model, rows, batching);
+  batching.shuffle = false;
+  const auto held_out =
+      rows.held_out.empty() ? nullptr : model->batches(rows.held_out, batching, &stop_requested);
   soma::train::TrainerOptions settings = trainer_options(options, launch);
   settings.pipeline = {.later = &later};
+  settings.keep_best = settings.keep_best && options.checkpoint.empty();  // else files have them
   const auto optimizer = make_optimizer(context, model->parameters(), options, settings.precision);
   settings.optimizer = optimizer.get();
   return soma::train::plan(context, *model, *source, settings,
                            {.ranks = ranks,
                             .memory_limit = options.ranks.memory_limit,
                             .network = options.ranks.network,
+                            .held_out = held_out.get(),
                             .others = std::move(others)});
 }
 
@@ -73,14 +79,11 @@ void print_json(const soma::train::PlanTable& table) {
   const auto index = [](std::size_t row) {
     return row == soma::train::PlanTable::none ? nlohmann::json() : nlohmann::json(row);
   };
-  const nlohmann::json all = {{"memory_limit", table.memory_limit},
-                              {"best", index(table.best)},
-                              {"smallest", index(table.smallest)},
-                              {"between", index(table.between)},
-                              {"batches", table.batches},
-                              {"profile_seconds", table.profile_seconds},
-                              {"table_seconds", table.table_seconds},
-                              {"rows", std::move(rows)}};
+  const nlohmann::json all = {
+      {"memory_limit", table.memory_limit},   {"best", index(table.best)},
+      {"smallest", index(table.smallest)},    {"between", index(table.between)},
+      {"batches", table.lengths.batches},     {"profile_seconds", table.profile_seconds},
+      {"table_seconds", table.table_seconds}, {"rows", std::move(rows)}};
   std::cout << all.dump(2) << '\n';
 }
 

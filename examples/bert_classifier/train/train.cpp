@@ -99,7 +99,11 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   const std::uint64_t steps = steps_of(*source, rows, options, settings);
   if (rows.stream) settings.max_steps = steps;
   if (options.ranks.automatic()) {
-    const std::string layout = soma::train::choose_plan(context, *model, *source, settings);
+    // With checkpoints the best weights are in files.
+    settings.keep_best = options.keep_best && options.checkpoint.empty();
+    const std::string layout =
+        soma::train::choose_plan(context, *model, *source, settings, held_out.get());
+    settings.keep_best = options.keep_best;
     if (!options.quiet && launch.rank() == 0) std::cerr << "planned: " << layout << '\n';
     pipeline = settings.pipeline.partitions != 1 || settings.pipeline.microbatches != 1;
     if (!pipeline) {

@@ -23,7 +23,8 @@ namespace SOMA_NAMESPACE::detail {
 
 inline constexpr std::string_view checksums_name = "checksums.txt";
 
-std::string checksum_line(std::string_view name, std::span<const std::byte> content);
+// Gives the file's pages back as it reads on: a checkpoint may be as large as memory.
+std::string checksum_line(std::string_view name, const MappedFile& file);
 
 // Computed from the file as read back. Error file.read.
 std::string checksum_line_of(std::string_view operation, const std::string& folder,

@@ -56,7 +56,8 @@ std::vector<SafetensorsFile> model_files(Context& context, std::string_view oper
 void check_no_doubles(std::string_view operation, const std::string& source,
                       const SkippedTensor& tensor);
 
-// Copies elements, rounded to nearest into another type. Both are contiguous.
+// Copies elements, rounded to nearest into another type. Both are contiguous. If `from` lies in a
+// mapped file, its pages are given back.
 void convert_tensor(Context& context, const Tensor& from, const Tensor& to);
 
 // Similar parameter names of the model, for a message.

@@ -42,7 +42,11 @@ struct HostDescription {
   double product_gflops_per_core(bool exact_in_bf16) const;
 };
 
-enum class Measure : std::uint8_t { no, yes };
+enum class Measure : std::uint8_t {
+  no,
+  products,  // rates of products, which need no memory
+  yes,
+};
 
 namespace detail {
 
@@ -65,7 +69,8 @@ double measured_copy_rate(Context& context);
 
 }  // namespace detail
 
-// Measuring takes a tenth of a second and 128 MiB of the context's memory, which it gives back.
+// Measuring takes a tenth of a second; `yes` also 128 MiB of the context's memory, which it gives
+// back.
 // Error memory.exhausted.
 HostDescription describe_host(Context& context, Measure measure = Measure::yes);
 

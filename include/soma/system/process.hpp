@@ -15,6 +15,8 @@ namespace system {
 
 // Resident memory now, in bytes; 0 if the system does not report it.
 std::uint64_t resident_bytes();
+// The pages of files among them, such as the program's code; 0 if the system does not say.
+std::uint64_t resident_file_bytes();
 
 // 0 where a process has no number.
 std::uint64_t process_number();

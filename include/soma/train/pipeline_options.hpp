@@ -50,6 +50,9 @@ struct PipelineOptions {
   // everything that the decision depends on is the same; otherwise the log says what differs, and
   // rank 0 decides and writes the file. Empty: no file.
   std::string decision{};
+  // The text of a decision that was made in this process (choose_plan() sets it): it is used in
+  // place of the file's. Rank 0 alone needs it.
+  std::string decided{};
   // Explicit cuts: the names of the first pieces of later stages. Nothing is measured.
   std::vector<std::string> cuts{};
   // The initial values of postponed parameters (nn::Scope::later): each rank makes the parameters

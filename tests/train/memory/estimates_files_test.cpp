@@ -9,6 +9,7 @@
 
 #include <soma/parallel/in_process.hpp>
 
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -23,6 +24,9 @@ struct MemoryCase {
   bool text = true;  // a small BERT, else layers of the size of the digits net
   std::size_t vocabulary = 300, inner = 128, layers = 3;
   bool recompute = false, shard = false, longest_last = false, speed = false;
+  bool average = false, keep_best = false;
+  std::uint64_t evaluate_every = 0;
+  std::optional<models::BertConfig> config{};  // in place of a small one
   std::size_t partitions = 2, replicas = 1, microbatches = 2, accumulate = 1;
   train::Pipeline schedule = train::Pipeline::interleaved;
   Precision precision = Precision::fp32();
@@ -90,6 +94,9 @@ void run_rank(const MemoryCase& run, int rank, Communicator* ranks, MemoryOfRank
                                 .precision = run.precision,
                                 .communicator = ranks,
                                 .shard_optimizer = run.shard};
+  if (run.average) options.average = train::AverageOptions{.decay = 0.9};
+  options.keep_best = run.keep_best;
+  options.evaluate_every = run.evaluate_every;
   options.pipeline = {.partitions = run.partitions,
                       .microbatches = run.microbatches,
                       .schedule = run.schedule,
@@ -110,6 +117,7 @@ void run_rank(const MemoryCase& run, int rank, Communicator* ranks, MemoryOfRank
   config.layers = run.layers;
   config.heads = 4;
   config.inner = run.inner;
+  if (run.config) config = *run.config;
   config.recompute = run.recompute;
   const models::BertClassifier model(scope, config, 2);
   nn::ClassificationTask task(model, 2);
@@ -175,6 +183,13 @@ TEST_CASE("the heap of one process and of replicas is estimated before the run",
   for (const Precision& precision : {Precision::bf16_sr(), Precision::fp8_delayed()})
     check({.name = precision.name, .partitions = 1, .microbatches = 1, .precision = precision});
   check({.name = "replicas", .partitions = 1, .replicas = 2, .microbatches = 1});
+  one = {.name = "average", .average = true, .partitions = 1, .microbatches = 1};
+  check(one);
+  one.name = "average and best weights";
+  one.keep_best = true;
+  check(one);
+  one.precision = Precision::bf16_sr();
+  check(one);
   check({.name = "shared states",
          .inner = 1024,
          .shard = true,
@@ -223,4 +238,25 @@ TEST_CASE("estimates of more stages, of replicas of stages and of several batche
   check({.name = "shared states", .inner = 1024, .shard = true, .replicas = 2, .microbatches = 4});
   check({.name = "two batches a step", .microbatches = 4, .accumulate = 2});
   check({.name = "one stage", .partitions = 1, .microbatches = 4});
+  check({.name = "best weights",
+         .average = true,
+         .keep_best = true,
+         .evaluate_every = 2,
+         .microbatches = 8});
+}
+
+TEST_CASE("models of the sizes that people train have estimates that hold", "[slow]") {
+  for (models::BertConfig config : {models::BertConfig::small(), models::BertConfig::minilm()}) {
+    config.vocabulary = 4000;
+    for (const std::size_t microbatches : {1u, 4u})
+      for (const std::size_t partitions : {1u, 2u})
+        for (const bool recompute : {false, true})
+          check({.name = std::to_string(config.width) + " wide",
+                 .vocabulary = 4000,
+                 .recompute = recompute,
+                 .longest_last = true,
+                 .config = config,
+                 .partitions = partitions,
+                 .microbatches = microbatches});
+  }
 }

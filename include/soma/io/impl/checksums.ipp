@@ -6,9 +6,11 @@
 #include <soma/io/atomic_file.hpp>
 #include <soma/io/mapped_file.hpp>
 #include <soma/system/files.hpp>
+#include <soma/system/mapped_pages.hpp>
 
 #include <xxhash.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstddef>
@@ -19,9 +21,19 @@
 
 namespace SOMA_NAMESPACE::detail {
 
-SOMA_INLINE std::string checksum_line(std::string_view name, std::span<const std::byte> content) {
+SOMA_INLINE std::string checksum_line(std::string_view name, const MappedFile& file) {
+  constexpr std::size_t run = std::size_t{1} << 20;
+  const std::span<const std::byte> content = file.bytes();
+  XXH64_state_t state;
+  XXH64_reset(&state, 0);
+  for (std::size_t at = 0; at < content.size(); at += run) {
+    const std::span<const std::byte> part =
+        content.subspan(at, (std::min)(run, content.size() - at));
+    XXH64_update(&state, part.data(), part.size());
+    system::release_pages(part.data(), part.size());
+  }
+  const std::uint64_t hash = XXH64_digest(&state);
   std::array<char, 16> digits;
-  const std::uint64_t hash = XXH64(content.data(), content.size(), 0);
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), hash, 16).ptr;
   std::string line(static_cast<std::size_t>(digits.data() + digits.size() - end), '0');
   line.append(digits.data(), end).append("  ").append(std::to_string(content.size()));
@@ -30,8 +42,7 @@ SOMA_INLINE std::string checksum_line(std::string_view name, std::span<const std
 
 SOMA_INLINE std::string checksum_line_of(std::string_view operation, const std::string& folder,
                                          std::string_view name) {
-  return checksum_line(name,
-                       MappedFile::open(operation, folder + "/" + std::string(name))->bytes());
+  return checksum_line(name, *MappedFile::open(operation, folder + "/" + std::string(name)));
 }
 
 SOMA_INLINE std::string checksum_problem(std::string_view operation, const std::string& folder,
@@ -47,7 +58,7 @@ SOMA_INLINE std::string checksum_problem(std::string_view operation, const std::
   std::string_view rest(reinterpret_cast<const char*>(list->bytes().data()), list->bytes().size());
   for (const std::string& name : names) {
     if (!there(name)) return "has no " + name;
-    const std::string line = checksum_line(name, bytes_of(name)->bytes());
+    const std::string line = checksum_line(name, *bytes_of(name));
     if (!rest.starts_with(line))
       return std::string("has a ").append(name).append(" that does not match its checksum");
     rest.remove_prefix(line.size());

@@ -9,6 +9,7 @@
 #include <soma/io/safetensors.hpp>
 #include <soma/kernels/convert/convert.hpp>
 #include <soma/system/files.hpp>
+#include <soma/system/mapped_pages.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -126,10 +127,15 @@ SOMA_INLINE void check_no_doubles(std::string_view operation, const std::string&
 }
 
 SOMA_INLINE void convert_tensor(Context& context, const Tensor& from, const Tensor& to) {
-  if (from.dtype() == to.dtype()) return copy(from, to);
-  convert(context,
-          code_span(format_of(from.dtype()), std::span<const std::byte>(from.raw(), from.bytes())),
-          code_span(format_of(to.dtype()), std::span<std::byte>(to.mutable_raw(), to.bytes())));
+  if (from.dtype() == to.dtype())
+    copy(from, to);
+  else
+    convert(
+        context,
+        code_span(format_of(from.dtype()), std::span<const std::byte>(from.raw(), from.bytes())),
+        code_span(format_of(to.dtype()), std::span<std::byte>(to.mutable_raw(), to.bytes())));
+  // A tensor of a mapped file: its pages are read again if it is asked for again.
+  if (!from.storage().writable()) system::release_pages(from.raw(), from.bytes());
 }
 
 SOMA_INLINE std::string near_parameters(Context& context, const Parameters& parameters,

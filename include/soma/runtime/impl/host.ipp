@@ -67,12 +67,12 @@ SOMA_INLINE HostDescription describe_host(Context& context, Measure measure) {
   host.bf16 = context.bf16();
   host.fp32_products = context.fp32_products();
   host.threads = context.executor().width;
-  if (measure == Measure::yes) {
+  if (measure != Measure::no) {
     host.gflops_per_core = detail::measured_gflops(context.target().multiply_add_rate);
     if (host.bf16.products != Bf16Products::widened)
       host.bf16_gflops_per_core = detail::measured_gflops(context.rate(host.bf16.products));
-    host.copy_gb_per_second = detail::measured_copy_rate(context);
   }
+  if (measure == Measure::yes) host.copy_gb_per_second = detail::measured_copy_rate(context);
   if (!host.dispatched && !host.fused_multiply_add) {
     host.remedies.emplace_back(
         "the kernels were compiled for " + host.target +

@@ -77,6 +77,8 @@ namespace SOMA_NAMESPACE::system {
 
 SOMA_INLINE std::uint64_t resident_bytes() { return detail::memory_counters().now; }
 
+SOMA_INLINE std::uint64_t resident_file_bytes() { return 0; }
+
 SOMA_INLINE std::uint64_t process_number() { return static_cast<std::uint64_t>(::_getpid()); }
 
 SOMA_INLINE std::string host_name() {
@@ -87,18 +89,31 @@ SOMA_INLINE std::string host_name() {
 
 #elif SOMA_POSIX
 
-SOMA_INLINE std::uint64_t resident_bytes() {
-  std::uint64_t bytes = 0;
+namespace detail {
+
+struct ResidentBytes {
+  std::uint64_t all = 0, of_files = 0;
+};
+
+inline ResidentBytes resident() {
+  ResidentBytes bytes;
 #if SOMA_LINUX
-  unsigned long long total = 0, resident = 0;
+  unsigned long long total = 0, all = 0, of_files = 0;
   if (std::FILE* file = std::fopen("/proc/self/statm", "re")) {
-    if (std::fscanf(file, "%llu %llu", &total, &resident) == 2)
-      bytes = resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+    const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+    if (std::fscanf(file, "%llu %llu %llu", &total, &all, &of_files) == 3)
+      bytes = {all * page, of_files * page};
     std::fclose(file);
   }
 #endif
   return bytes;
 }
+
+}  // namespace detail
+
+SOMA_INLINE std::uint64_t resident_bytes() { return detail::resident().all; }
+
+SOMA_INLINE std::uint64_t resident_file_bytes() { return detail::resident().of_files; }
 
 SOMA_INLINE std::uint64_t process_number() { return static_cast<std::uint64_t>(::getpid()); }
 
@@ -110,6 +125,8 @@ SOMA_INLINE std::string host_name() {
 #else
 
 SOMA_INLINE std::uint64_t resident_bytes() { return 0; }
+
+SOMA_INLINE std::uint64_t resident_file_bytes() { return 0; }
 
 SOMA_INLINE std::uint64_t process_number() { return 0; }
 

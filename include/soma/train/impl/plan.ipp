@@ -34,6 +34,15 @@ SOMA_INLINE std::string whole_batches(const nn::Pieces& pieces, const Precision&
   return {};
 }
 
+// Its rows.
+SOMA_INLINE std::size_t largest_batch(Context& context, data::BatchSource& source) {
+  constexpr std::uint64_t most = 4096;
+  const std::uint64_t batches = source.batches(0);
+  const BatchSizes sizes = read_batch_sizes(
+      context, source, static_cast<std::size_t>(batches == 0 ? most : (std::min)(batches, most)));
+  return sizes.most_rows.empty() ? 0 : sizes.most_rows.back();
+}
+
 SOMA_INLINE std::string mebibytes(std::uint64_t bytes) {
   return soma::fixed(static_cast<double>(bytes) / (1 << 20), 1) + " MiB";
 }
@@ -156,6 +165,8 @@ SOMA_INLINE PlanTable plan(Context& context, nn::Task& task, data::BatchSource& 
       detail::layouts_of(wanted.ranks, sizes.shards, whole.empty() ? wanted.most_microbatches : 1,
                          can_recompute, recomputes);
   CostRequest request{.recompute_too = can_recompute, .network = wanted.network};
+  if (wanted.held_out != nullptr)
+    request.evaluated = detail::largest_batch(context, *wanted.held_out);
   for (const PlanLayout& layout : layouts) {
     const std::size_t parts = layout.microbatches * layout.replicas;
     if (parts > sizes.shards) continue;
@@ -168,13 +179,13 @@ SOMA_INLINE PlanTable plan(Context& context, nn::Task& task, data::BatchSource& 
   const std::int64_t middle = monotonic_nanoseconds();
   PlanTable table{.rows = wanted.others, .memory_limit = wanted.memory_limit};
   for (const PieceCost& piece : known.pieces) table.pieces.push_back(piece.name);
-  table.batches = sizes.batches;
   for (const PlanLayout& layout : layouts)
     table.rows.push_back(detail::row_of(costs, layout, wanted.memory_limit, whole));
   for (PlanRow& row : table.rows)
     if (row.reason.empty() && table.memory_limit != 0 && row.bytes > table.memory_limit)
       row.reason = "above the limit";
   table.mark();
+  table.lengths = sizes;
   const std::int64_t end = monotonic_nanoseconds();
   table.profile_seconds = static_cast<double>(middle - begin) * 1e-9;
   table.table_seconds = static_cast<double>(end - middle) * 1e-9;
@@ -215,12 +226,12 @@ SOMA_INLINE std::string to_string(const PlanTable& table) {
   say("+", "between", table.between);
   if (table.best == PlanTable::none && table.smallest != PlanTable::none)
     text += "no row is within " + detail::mebibytes(table.memory_limit) +
-            "; the smallest limit is " + std::to_string(table.rows[table.smallest].bytes) +
-            " bytes\n";
+            "; the smallest limit is " +
+            std::to_string(limit_for(table.rows[table.smallest].bytes)) + " bytes\n";
   text +=
       "On one machine one process with all its threads is often fastest: ranks share the cores, "
       "and lower the memory of each process.\n";
-  text += "Lengths of " + std::to_string(table.batches) + " batches, profile " +
+  text += "Lengths of " + std::to_string(table.lengths.batches) + " batches, profile " +
           soma::fixed(table.profile_seconds, 2) + " s, table " +
           soma::fixed(1e3 * table.table_seconds, 1) + " ms\n";
   return text;
@@ -280,11 +291,17 @@ SOMA_INLINE Record basis_with(TrainerOptions options, nn::Task& task, const Batc
   return basis;
 }
 
+// A layout, and the estimate of a rank's memory if the rank is a whole model.
+struct ChosenLayout {
+  PlanLayout layout{};
+  MemoryEstimate whole{};
+};
+
 // The layout of the decision file, if all that it depends on is as it was.
-SOMA_INLINE std::optional<PlanLayout> kept_layout(Context& context, nn::Task& task,
-                                                  data::BatchSource& source,
-                                                  const TrainerOptions& options,
-                                                  std::size_t ranks) {
+SOMA_INLINE std::optional<ChosenLayout> kept_layout(Context& context, nn::Task& task,
+                                                    data::BatchSource& source,
+                                                    const TrainerOptions& options,
+                                                    std::size_t ranks) {
   const PipelineOptions& pipeline = options.pipeline;
   if (pipeline.decision.empty() ||
       system::info_of(pipeline.decision).kind == system::FileKind::none)
@@ -293,55 +310,56 @@ SOMA_INLINE std::optional<PlanLayout> kept_layout(Context& context, nn::Task& ta
   const std::string text(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
   const Record record = record_from_json(text, "decision file " + soma::quoted(pipeline.decision));
   std::string difference;
-  std::optional<PlanLayout> layout;
+  std::optional<ChosenLayout> chosen;
   if (!record.contains("auto.ranks")) {
     difference = "given partitions";
   } else {
-    layout = layout_from_record(record);
+    chosen.emplace(ChosenLayout{layout_from_record(record)});
+    const PlanLayout& layout = chosen->layout;
     PipelineOptions options_of_row = pipeline;
-    options_of_row.partitions = layout->partitions;
+    options_of_row.partitions = layout.partitions;
     const std::string fingerprint =
         known_plan(task.pieces(), task.parameters(), options_of_row).fingerprint;
     const BatchSizes sizes = read_batch_sizes(context, source, batches_to_read(options, source));
-    difference = difference_of(record, basis_with(options, task, sizes, *layout));
-    if (layout->ranks() != ranks)
-      difference = std::to_string(layout->ranks()) + " ranks, now " + std::to_string(ranks);
+    difference = difference_of(record, basis_with(options, task, sizes, layout));
+    if (layout.ranks() != ranks)
+      difference = std::to_string(layout.ranks()) + " ranks, now " + std::to_string(ranks);
     else if (record.text("fingerprint") != fingerprint)
       difference = "another model";
+    else if (difference.empty())
+      chosen->whole = estimate_from_record(record, "stage.0.");
   }
-  if (difference.empty()) return layout;
+  if (difference.empty()) return chosen;
   context.log(LogLevel::warning, "choose_plan: " + record.purpose() + " was made for " +
                                      difference + ": it is made anew");
   return std::nullopt;
 }
 
-// Plans, and keeps the best row. Error parallel.plan.
-SOMA_INLINE PlanLayout make_layout(Context& context, nn::Task& task, data::BatchSource& source,
-                                   const TrainerOptions& options, std::size_t ranks) {
-  const PipelineOptions& pipeline = options.pipeline;
-  const PlanTable table =
-      plan(context, task, source, options,
-           {.ranks = ranks, .memory_limit = pipeline.memory_limit, .network = pipeline.network});
+// Plans, and keeps the best row in the options. Error parallel.plan.
+SOMA_INLINE ChosenLayout make_layout(Context& context, nn::Task& task, data::BatchSource& source,
+                                     TrainerOptions& options, const PlanOptions& wanted) {
+  PipelineOptions& pipeline = options.pipeline;
+  const PlanTable table = plan(context, task, source, options, wanted);
   if (table.best == PlanTable::none)
-    fail(error_id::parallel_plan, "choose_plan", "memory_limit",
-         std::to_string(pipeline.memory_limit) + " bytes",
-         table.smallest == PlanTable::none
-             ? "a number of ranks that the model and its batches can be shared by"
-             : "at least " + std::to_string(table.rows[table.smallest].bytes) + " bytes");
+    fail(
+        error_id::parallel_plan, "choose_plan", "memory_limit",
+        std::to_string(pipeline.memory_limit) + " bytes",
+        table.smallest == PlanTable::none
+            ? "a number of ranks that the model and its batches can be shared by"
+            : "at least " + std::to_string(limit_for(table.rows[table.smallest].bytes)) + " bytes");
   const PlanRow& row = table.rows[table.best];
-  if (pipeline.decision.empty()) return row.layout;
   PipelineOptions chosen = pipeline;
   chosen.partitions = row.layout.partitions;
   chosen.microbatches = row.layout.microbatches;
   PipelinePlan kept = known_plan(task.pieces(), task.parameters(), chosen);
   kept.cuts = row.cuts;
   kept.pieces = row.pieces;
-  const BatchSizes sizes = read_batch_sizes(context, source, batches_to_read(options, source));
-  Record basis = basis_with(options, task, sizes, row.layout);
-  Record extra("layout");
-  add_to_record(extra, row.layout);
-  write_decision(chosen, kept, basis, row.stages, extra);
-  return row.layout;
+  Record decision =
+      decision_record(kept, basis_with(options, task, table.lengths, row.layout), row.stages);
+  add_to_record(decision, row.layout);
+  write_decision(chosen, decision);
+  pipeline.decided = to_json(decision);
+  return {row.layout, row.stages.front()};
 }
 
 }  // namespace SOMA_NAMESPACE::train::detail
@@ -349,20 +367,29 @@ SOMA_INLINE PlanLayout make_layout(Context& context, nn::Task& task, data::Batch
 namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE std::string choose_plan(Context& context, nn::Task& task, data::BatchSource& source,
-                                    TrainerOptions& options) {
+                                    TrainerOptions& options, data::BatchSource* held_out) {
   AloneCommunicator alone;
   Communicator& world = options.communicator == nullptr ? alone : *options.communicator;
   Record record("layout");
   if (world.rank() == 0) {
-    const auto ranks = static_cast<std::size_t>(world.size());
-    std::optional<PlanLayout> layout = detail::kept_layout(context, task, source, options, ranks);
-    if (!layout) layout = detail::make_layout(context, task, source, options, ranks);
-    detail::add_to_record(record, *layout);
+    const PlanOptions wanted{.ranks = static_cast<std::size_t>(world.size()),
+                             .memory_limit = options.pipeline.memory_limit,
+                             .network = options.pipeline.network,
+                             .held_out = held_out};
+    std::optional<detail::ChosenLayout> chosen =
+        detail::kept_layout(context, task, source, options, wanted.ranks);
+    if (!chosen) chosen = detail::make_layout(context, task, source, options, wanted);
+    detail::add_to_record(record, chosen->layout);
+    add_to_record(record, "whole.", chosen->whole);
   }
   const std::string text =
       soma::detail::broadcast_text(world, world.rank() == 0 ? to_json(record) : std::string(), 0);
-  const PlanLayout layout = detail::layout_from_record(record_from_json(text, "layout of rank 0"));
+  record = record_from_json(text, "layout of rank 0");
+  const PlanLayout layout = detail::layout_from_record(record);
   detail::set_layout(options, task, layout);
+  // A pipeline's trainer reserves the memory of its stage itself.
+  if (layout.plain() && options.pipeline.memory_limit != 0)
+    reserve(context, estimate_from_record(record, "whole."));
   return detail::describe_layout(layout);
 }
 

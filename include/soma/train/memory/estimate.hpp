@@ -22,11 +22,14 @@ struct MemoryEstimate {
   std::uint64_t workspaces = 0;   // memory of the operator that runs
   std::uint64_t messages = 0;     // results and their gradients on their way between stages
   std::uint64_t tables = 0;       // converted weights and other tables of a precision
-  std::uint64_t data = 0;         // batches, and what was there before the run
+  // Copies of weights: the best so far, where no store keeps them; those that wait while averages
+  // are evaluated; a tensor of another stage that is being saved.
+  std::uint64_t saving = 0;
+  std::uint64_t data = 0;  // batches, and what was there before the run
   // Beside the heap.
   std::uint64_t slack = 0;    // memory that the heap holds and does not use
-  std::uint64_t mapped = 0;   // files that are read in place
-  std::uint64_t program = 0;  // the program itself and its host's memory
+  std::uint64_t mapped = 0;   // pages of files: the program's code, files that are read in place
+  std::uint64_t program = 0;  // the host's own memory
 
   std::uint64_t heap() const;
   std::uint64_t process() const;  // heap() and what is beside it

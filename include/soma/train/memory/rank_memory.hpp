@@ -6,7 +6,7 @@
 // of gradients that wait for others (parallel/microbatch_sums.hpp); buckets, in which gradients
 // exist twice while they are laid out, and messages of replicas (parallel/gradient_reducer.hpp);
 // results and gradients that arrive ahead and leave (train/pipeline/links.hpp); the step of the
-// optimizer; an evaluation. Timing of other ranks is not known, so messages count as long as they
+// optimizer; an evaluation; saving. Timing of other ranks is not known, so messages count as long as they
 // may exist. Gradients of tables with few rows count the rows of the largest batch.
 
 #include <soma/ops/operator.hpp>
@@ -19,6 +19,10 @@
 #include <cstdint>
 #include <span>
 #include <vector>
+
+namespace SOMA_NAMESPACE {
+class Context;  // runtime/context.hpp
+}
 
 namespace SOMA_NAMESPACE::train {
 
@@ -49,7 +53,11 @@ struct RankProblem {
   bool shard = false;  // each replica keeps its rows of gradients and moments
   std::uint64_t bucket_bytes = 0;
   bool average = false, whole_first_step = false, evaluates = true;
-  std::uint64_t data = 0;  // heap of the batches of a step, and before the run
+  bool between_steps = false;  // evaluations while the gradients of a step are still there
+  bool keeps_best = false;     // a copy of the weights, in memory
+  std::size_t evaluated = 0;   // rows of the largest batch of an evaluation
+  std::uint64_t fetched = 0;   // bytes of the largest tensor of another stage that this rank saves
+  std::uint64_t data = 0;      // heap of the batches of a step, and before the run
 };
 
 // Beside its elements a tensor has a header in the heap and a record of its storage, and ends at a
@@ -61,6 +69,10 @@ inline constexpr std::uint64_t waiting_entry = 2 * sizeof(Gradient);
 inline constexpr std::uint64_t bucket_entry = 4 * sizeof(Gradient);
 // One in so many bytes is added for what is not modelled: small records of other parts of a run.
 inline constexpr std::uint64_t margin = 50;
+
+// Asks the heap for what the estimate leaves to use, in one block, so that little of it is left
+// unused between others. Error memory.exhausted.
+void reserve(Context& context, const MemoryEstimate& estimate);
 
 // The largest of the replicas. Error parallel.argument: a size of micro-batches that was not
 // measured.

@@ -30,11 +30,14 @@ struct PlanLayout {
 struct PlanBasis {
   std::size_t accumulate = 1;
   std::uint64_t bucket_bytes = 0;
-  bool average = false, evaluates = true;
+  bool average = false, keeps_best = false, evaluates = true;
+  bool between_steps = false;     // evaluations within an epoch
   bool whole_first_step = false;  // scales that the first step does not know (fp8_delayed)
   std::uint64_t data = 0;         // heap of the batches of a step, and before the run
+  std::uint64_t whole = 0;  // weights of the whole model that each rank begins with; 0: its own
   std::uint64_t program = 0, mapped = 0;
-  std::uint64_t profile = 0;   // heap at most while pieces were measured
+  std::uint64_t profile = 0;   // memory that the heap held at most while pieces were measured
+  std::size_t evaluated = 0;   // rows of the largest batch of an evaluation
   double network = 4e9;        // bytes a second from one rank to another
   double memory = 4e9;         // bytes a second that a step of the optimizer reads and writes
   bool one_machine = true;     // ranks share its cores
@@ -56,9 +59,11 @@ class PlanCosts {
   // The pieces' times and bytes for micro-batches of that layout.
   std::vector<PieceCost> costs(const PlanLayout& layout) const;
 
-  // The estimate of the stage with the pieces first ... end - 1. Error parallel.argument.
+  // The estimate of the stage with the pieces first ... end - 1 while it trains. Error
+  // parallel.argument.
   MemoryEstimate stage(const PlanLayout& layout, std::size_t stage, std::size_t first,
                        std::size_t end) const;
+  // Of each stage; the first one's slack has what measuring took.
   std::vector<MemoryEstimate> stages(const PlanLayout& layout,
                                      const std::vector<std::size_t>& cuts) const;
   // The largest rank's bytes, with what is beside its heap.
@@ -101,6 +106,7 @@ struct CostRequest {
   std::vector<std::size_t> timed{};   // numbers of parts of a batch
   std::vector<std::size_t> others{};  // the same, for memory alone
   bool recompute_too = false;         // with and without, if the task has the choice
+  std::size_t evaluated = 0;          // rows of the largest batch of an evaluation
   double network = 0;                 // bytes a second; 0: as within this machine
 };
 
@@ -113,6 +119,10 @@ PlanCosts measure_costs(Context& context, nn::Task& task, const nn::Pieces& piec
 
 // The number of batches of a run that are read to know their sizes.
 std::size_t batches_to_read(const TrainerOptions& options, const data::BatchSource& source);
+
+// A limit that a rank of so many bytes keeps when the program is started again: memory beside the
+// heap differs by some hundred KiB from one start to the next.
+std::uint64_t limit_for(std::uint64_t bytes);
 
 // Powers of two from 1 to `most`.
 std::vector<std::size_t> parts_up_to(std::size_t most);

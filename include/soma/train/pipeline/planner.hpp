@@ -57,13 +57,14 @@ Record decision_basis(const TrainerOptions& options, const nn::Task& task,
 // The dependencies of a decision that are different now, by name; empty: none.
 std::string difference_of(const Record& decision, const Record& basis);
 
-// Reads the decision from its file; returns nothing if there is no file. Errors parallel.plan,
+// A plan, what it depends on, and the estimate of each stage.
+Record decision_record(const PipelinePlan& plan, const Record& basis,
+                       const std::vector<MemoryEstimate>& estimates);
+// The decision of the options or of their file; nothing if there is none. Errors parallel.plan,
 // file.read, record.json and those of Record.
 std::optional<Record> read_decision(const PipelineOptions& options, PipelinePlan& plan);
-// `extra`: further entries.
-void write_decision(const PipelineOptions& options, const PipelinePlan& plan, const Record& basis,
-                    const std::vector<MemoryEstimate>& estimates,
-                    const Record& extra = Record("decision"));
+// Writes it into the file of the options, if they name one. Error file.write.
+void write_decision(const PipelineOptions& options, const Record& decision);
 
 }  // namespace SOMA_NAMESPACE::train
 

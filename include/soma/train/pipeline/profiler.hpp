@@ -27,8 +27,8 @@ struct ProfileSize {
   bool timed = false;
 };
 
-// Measures each piece: the time of forward and backward (medians of five), and what both do with
-// the heap (train/memory/piece_memory.hpp). The run's state does not change: the profiler has
+// Measures each piece: the time of forward and backward (medians of five; the better of two passes
+// if a pass takes longer than 20 ms), and what both do with the heap (train/memory/piece_memory.hpp). The run's state does not change: the profiler has
 // product formats of its own, and restores the state that pieces keep of batches. Pieces with
 // postponed parameters get them while they are measured. Resets the peak of the context's heap.
 class PieceProfiler {
@@ -38,11 +38,10 @@ class PieceProfiler {
 
   // One for each piece, or one for the whole task if it has no pieces.
   std::vector<PieceProfile> measure(std::span<const ProfileSize> sizes);
-  // The most bytes that measuring has taken, over those in use before.
-  std::uint64_t most_bytes() const { return most_; }
 
  private:
   static constexpr std::size_t repetitions = 5;
+  static constexpr double slow_seconds = 0.02;
   // Keeps no gradient. Error train.options: a piece has used another variable than its parameters.
   struct Receiver final : GradientReceiver {
     SOMA_INLINE void receive(const Var& parameter, Gradient) override;
@@ -74,7 +73,6 @@ class PieceProfiler {
   const nn::Later* later_;
   PrecisionState precision_;
   Receiver receiver_{};
-  std::uint64_t most_ = 0;
 };
 
 }  // namespace SOMA_NAMESPACE::train

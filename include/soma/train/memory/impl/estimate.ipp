@@ -20,7 +20,7 @@ struct MemoryPart {
   bool heap;
 };
 
-inline constexpr std::array<MemoryPart, 12> memory_parts{{
+inline constexpr std::array<MemoryPart, 13> memory_parts{{
     {"weights", &MemoryEstimate::weights, true},
     {"gradients", &MemoryEstimate::gradients, true},
     {"moments", &MemoryEstimate::moments, true},
@@ -29,6 +29,7 @@ inline constexpr std::array<MemoryPart, 12> memory_parts{{
     {"workspaces", &MemoryEstimate::workspaces, true},
     {"messages", &MemoryEstimate::messages, true},
     {"tables", &MemoryEstimate::tables, true},
+    {"saving", &MemoryEstimate::saving, true},
     {"data", &MemoryEstimate::data, true},
     {"slack", &MemoryEstimate::slack, false},
     {"mapped", &MemoryEstimate::mapped, false},

@@ -5,6 +5,7 @@
 
 #include <soma/base/error.hpp>
 #include <soma/parallel/row_partition.hpp>
+#include <soma/runtime/context.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -45,6 +46,7 @@ class StepReplay {
   void finish_batch();
   void step();
   void evaluate();
+  void save();
 
   const RankProblem& problem_;
   std::size_t replica_, microbatches_, parts_, size_ = 0;
@@ -57,6 +59,7 @@ class StepReplay {
   std::vector<std::uint64_t> sparse_{};        // sums that wait for the end of a batch
   std::uint64_t batch_ = 0;                    // sums of this batch, in gradients_
   std::uint64_t final_ = 0;                    // the share that this batch adds to the parameters
+  std::uint64_t copies_ = 0;                   // weights that wait while averages are evaluated
   MemoryEstimate now_{}, most_{};
 };
 
@@ -71,7 +74,10 @@ SOMA_INLINE StepReplay::StepReplay(const RankProblem& problem, std::size_t repli
     now_.weights += parameter.value + tensor_bytes;
     if (has_moments && parameter.moments != 0)
       now_.moments += part_of(parameter.moments, parameter.shape) + 2 * tensor_bytes;
-    if (problem.average) now_.average += parameter.value + tensor_bytes;
+    if (problem.keeps_best) now_.saving += parameter.value + tensor_bytes;
+    if (!problem.average) continue;
+    now_.average += parameter.shape.elements() * sizeof(float) + tensor_bytes;
+    copies_ += parameter.value + tensor_bytes;
   }
   for (const PieceProfile& piece : problem.pieces) {
     now_.tables += piece.tables;
@@ -284,13 +290,28 @@ SOMA_INLINE void StepReplay::step() { note(0, 0, 0); }
 
 SOMA_INLINE void StepReplay::evaluate() {
   std::uint64_t most = 0;
+  const std::size_t rows = problem_.pieces.front().sizes.front().rows;
+  const double larger = (std::max)(
+      1.0, rows == 0 ? 1.0 : static_cast<double>(problem_.evaluated) / static_cast<double>(rows));
+  const auto scaled = [larger](std::uint64_t bytes) {
+    return static_cast<std::uint64_t>(larger * static_cast<double>(bytes));
+  };
   for (const PieceProfile& piece : problem_.pieces)
     most = (std::max)(most, piece.sizes.front().evaluation);
-  gradients_ = 0;
-  now_.data += problem_.batches->bytes;  // the first batch stays beside the others
+  if (!problem_.between_steps) gradients_ = 0;
+  now_.data += scaled(problem_.batches->bytes);  // the first batch stays beside the others
   // A message arrives for this batch, and the results of two batches may not have left.
   const std::uint64_t result = problem_.last ? 0 : problem_.pieces.back().sizes.front().result;
-  note(0, most, (problem_.first ? 0 : problem_.input * parts_) + result);
+  now_.saving += copies_;
+  note(0, scaled(most), scaled((problem_.first ? 0 : problem_.input * parts_) + result));
+  now_.saving -= copies_;
+}
+
+// The whole model, one tensor at a time.
+SOMA_INLINE void StepReplay::save() {
+  gradients_ = 0;
+  if (problem_.fetched != 0) now_.saving += problem_.fetched + tensor_bytes;
+  note(0, 0, 0);
 }
 
 SOMA_INLINE MemoryEstimate StepReplay::run() {
@@ -302,6 +323,7 @@ SOMA_INLINE MemoryEstimate StepReplay::run() {
   }
   step();
   if (problem_.evaluates) evaluate();
+  save();
   most_.workspaces += most_.heap() / margin;
   return most_;
 }
@@ -309,6 +331,12 @@ SOMA_INLINE MemoryEstimate StepReplay::run() {
 }  // namespace SOMA_NAMESPACE::train::detail
 
 namespace SOMA_NAMESPACE::train {
+
+SOMA_INLINE void reserve(Context& context, const MemoryEstimate& estimate) {
+  context.heap().trim();
+  const std::size_t used = context.heap().bytes_in_use();
+  if (estimate.heap() > used) context.heap().reserve(estimate.heap() - used);
+}
 
 SOMA_INLINE MemoryEstimate estimate_rank(const RankProblem& problem) {
   MemoryEstimate most;

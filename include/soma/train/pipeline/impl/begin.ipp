@@ -84,14 +84,7 @@ SOMA_INLINE void PipelineGradients::choose_cuts(data::BatchSource& batches, doub
   plan_.cuts = costs.choose(layout, pipeline.memory_limit);
   plan_.pieces = costs.costs(layout);
   estimates_ = costs.stages(layout, plan_.cuts);
-  if (pipeline.later == nullptr) {  // every rank begins with the whole model
-    std::uint64_t whole = 0;
-    for (const Parameter& parameter : task_.parameters()) whole += parameter.value().bytes();
-    for (MemoryEstimate& estimate : estimates_)
-      if (estimate.heap() < whole + costs.setting().data)
-        estimate = {.weights = whole, .data = costs.setting().data};
-  }
-  write_decision(pipeline, plan_, basis, estimates_);
+  write_decision(pipeline, decision_record(plan_, basis, estimates_));
 }
 
 // Bytes a second between the first two ranks, the best of some messages; 0: nothing was sent.
@@ -133,12 +126,15 @@ SOMA_INLINE void PipelineGradients::decide(data::BatchSource& batches) {
   }
   const std::string text = soma::detail::broadcast_text(
       groups_.world(), ranks_.first() ? to_json(record) : std::string(), 0);
-  if (ranks_.first()) return;
-  record = record_from_json(text, "decision of rank 0");
-  plan_ = plan_from_record(record, plan_);
-  const std::uint64_t count = record.count("estimates");
-  for (std::size_t i = 0; i < pipeline.partitions && i < count; ++i)
-    estimates_.push_back(estimate_from_record(record, "stage." + std::to_string(i) + "."));
+  if (!ranks_.first()) {
+    record = record_from_json(text, "decision of rank 0");
+    plan_ = plan_from_record(record, plan_);
+    const std::uint64_t count = record.count("estimates");
+    for (std::size_t i = 0; i < pipeline.partitions && i < count; ++i)
+      estimates_.push_back(estimate_from_record(record, "stage." + std::to_string(i) + "."));
+  }
+  if (pipeline.memory_limit != 0 && !estimates_.empty())
+    reserve(context_, estimates_[groups_.stage()]);
 }
 
 // This stage's parameters, in the model's order.

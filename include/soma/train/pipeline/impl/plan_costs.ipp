@@ -7,6 +7,7 @@
 #include <soma/data/part.hpp>
 #include <soma/parallel/schedule.hpp>
 #include <soma/runtime/context.hpp>
+#include <soma/runtime/heap_vector.hpp>
 #include <soma/system/clock.hpp>
 #include <soma/system/machine.hpp>
 #include <soma/system/process.hpp>
@@ -134,19 +135,25 @@ SOMA_INLINE MemoryEstimate PlanCosts::stage(const PlanLayout& layout, std::size_
       .average = setting_.average,
       .whole_first_step = setting_.whole_first_step,
       .evaluates = setting_.evaluates,
+      .between_steps = setting_.between_steps,
+      .keeps_best = setting_.keeps_best,
+      .evaluated = setting_.evaluated,
       .data = setting_.data};
   if (!problem.last) problem.in_flight_behind = in_flight(options, work, stage + 1);
   if (first != 0) problem.input = result_bytes(layout, first - 1);
   for (std::size_t i = first; i < end; ++i)
     problem.parameters.insert(problem.parameters.end(), parameters_[i].begin(),
                               parameters_[i].end());
+  if (stage == 0)
+    for (std::size_t i = end; i < pieces_.size(); ++i)
+      for (const ParameterMemory& parameter : parameters_[i])
+        problem.fetched = (std::max)(problem.fetched, parameter.value);
   MemoryEstimate estimate = estimate_rank(problem);
+  if (!layout.plain() && estimate.heap() < setting_.whole + setting_.data)
+    estimate = {.weights = setting_.whole, .data = setting_.data};
   // The heap takes memory from the host in large pages, and an eighth ahead.
   constexpr std::uint64_t page = std::uint64_t{2} << 20;
   estimate.slack = estimate.heap() / 8 + 2 * page;
-  // The first rank measures before it trains.
-  if (stage == 0 && setting_.profile > estimate.heap())
-    estimate.slack += setting_.profile - estimate.heap();
   estimate.program = setting_.program;
   estimate.mapped = setting_.mapped;
   return estimate;
@@ -158,6 +165,10 @@ SOMA_INLINE std::vector<MemoryEstimate> PlanCosts::stages(
   for (std::size_t k = 0; k < layout.partitions; ++k)
     all.push_back(
         stage(layout, k, k == 0 ? 0 : cuts[k - 1], k < cuts.size() ? cuts[k] : pieces_.size()));
+  // The first rank measures before it trains. No cut changes that, so it plays no role in choosing.
+  MemoryEstimate& first = all.front();
+  if (setting_.profile > first.heap())
+    first.slack = (std::max)(first.slack, setting_.profile - first.heap());
   return all;
 }
 
@@ -349,8 +360,12 @@ SOMA_INLINE std::vector<std::size_t> PlanCosts::choose(const PlanLayout& layout,
   const std::uint64_t needed = limit == 0 ? 0 : largest(layout, cuts);
   if (needed > limit)
     fail(error_id::parallel_plan, "pipeline", "memory_limit", std::to_string(limit) + " bytes",
-         "at least " + std::to_string(needed) + " bytes, which the largest rank needs");
+         "at least " + std::to_string(limit_for(needed)) + " bytes, which the largest rank needs");
   return cuts;
+}
+
+SOMA_INLINE std::uint64_t limit_for(std::uint64_t bytes) {
+  return bytes + (std::uint64_t{1} << 20);
 }
 
 SOMA_INLINE std::vector<std::size_t> parts_up_to(std::size_t most) {
@@ -402,16 +417,38 @@ SOMA_INLINE std::vector<ProfileSize> sizes_of(Context& context, const BatchSizes
   return sizes;
 }
 
-// Bytes a second that a pass over memory reads and writes.
-SOMA_INLINE double memory_rate() {
-  constexpr std::size_t count = std::size_t{1} << 20;
-  const std::vector<float> from(count);
-  std::vector<float> to(count, 1.0f);
-  const std::int64_t start = monotonic_nanoseconds();
+// Pages of code that a run touches only after it was planned; 1.1 MiB were measured.
+constexpr std::uint64_t later_code = std::uint64_t{5} << 18;
+
+// The times of pieces with recomputation from those without it, or the other way round: a piece
+// that keeps less computes its forward again.
+SOMA_INLINE void derive_times(const std::vector<PieceProfile>& timed,
+                              std::vector<PieceProfile>& derived) {
+  for (std::size_t i = 0; i < timed.size(); ++i)
+    for (std::size_t k = 0; k < timed[i].sizes.size(); ++k) {
+      const PieceMemory& from = timed[i].sizes[k];
+      PieceMemory& to = derived[i].sizes[k];
+      to.forward_seconds = from.forward_seconds;
+      to.backward_seconds = from.backward_seconds;
+      if (to.saved < from.saved)
+        to.backward_seconds += from.forward_seconds;
+      else if (to.saved > from.saved)
+        to.backward_seconds = (std::max)(0.0, from.backward_seconds - from.forward_seconds);
+    }
+}
+
+constexpr std::size_t rate_bytes = std::size_t{4} << 20;
+
+// Bytes a second that a pass over memory reads and writes. Needs twice rate_bytes of the heap.
+SOMA_INLINE double memory_rate(Context& context) {
   constexpr int times = 4;
+  const HeapVector<std::byte> from(rate_bytes, context.heap());
+  HeapVector<std::byte> to(rate_bytes, context.heap());
+  std::copy(from.begin(), from.end(), to.begin());
+  const std::int64_t start = monotonic_nanoseconds();
   for (int i = 0; i < times; ++i) std::copy(from.begin(), from.end(), to.begin());
   const auto nanoseconds = static_cast<double>(monotonic_nanoseconds() - start + 1);
-  return 2 * times * static_cast<double>(count * sizeof(float)) / nanoseconds * 1e9;
+  return 2.0 * times * static_cast<double>(rate_bytes) / nanoseconds * 1e9;
 }
 
 }  // namespace SOMA_NAMESPACE::train::detail
@@ -432,38 +469,46 @@ SOMA_INLINE PlanCosts measure_costs(Context& context, nn::Task& task, const nn::
   std::uint64_t present = 0;
   for (const Parameter& parameter : task.parameters())
     if (parameter.value().defined()) present += parameter.value().bytes();
+  context.heap().trim();
   const std::uint64_t in_use = context.heap().bytes_in_use();
-  const std::uint64_t resident = system::resident_bytes();
-  const std::uint64_t held = context.memory_use().bytes_in_use;
+  const std::uint64_t files = system::resident_file_bytes();
+  const std::uint64_t own = system::resident_bytes() - files;
   PlanBasis setting{
       .accumulate = options.accumulate,
       .bucket_bytes = options.reduce_bucket_bytes,
       .average = options.average.has_value(),
+      .keeps_best = options.keep_best && options.checkpoints == nullptr,
+      .between_steps = options.evaluate_every != 0,
       .data = (in_use > present ? in_use - present : 0) + batches.bytes * options.accumulate,
-      .program = resident > held ? resident - held : 0,
+      .program = own > in_use ? own - in_use : 0,
+      .mapped = files == 0 ? 0 : files + detail::later_code,
+      .evaluated = request.evaluated,
       .one_machine = request.network == 0,
       .cores = system::processors(),
       .threads = context.executor().width};
   setting.whole_first_step = PrecisionState(context, options.precision, 0).remembers_scales();
-  setting.memory = detail::memory_rate();
+  if (options.pipeline.later == nullptr)
+    for (const Parameter& parameter : task.parameters()) setting.whole += parameter.value().bytes();
+  setting.memory = detail::memory_rate(context);
   setting.network = request.network != 0 ? request.network : setting.memory / 2;
-  const std::vector<ProfileSize> sizes = detail::sizes_of(context, batches, source, request);
-  const bool own = task.recomputes();
+  std::vector<ProfileSize> sizes = detail::sizes_of(context, batches, source, request);
+  const bool recomputes = task.recomputes();
   const auto measure = [&] {
     PieceProfiler profiler(context, task, pieces, options);
-    std::vector<PieceProfile> profiles = profiler.measure(sizes);
-    setting.profile = (std::max)(setting.profile, profiler.most_bytes() + setting.data);
-    return profiles;
+    return profiler.measure(sizes);
   };
   std::vector<PieceProfile> first = measure(), second;
-  if (request.recompute_too && task.set_recompute(!own)) {
+  if (request.recompute_too && task.set_recompute(!recomputes)) {
+    for (ProfileSize& size : sizes) size.timed = false;
     second = measure();
-    task.set_recompute(own);
+    detail::derive_times(first, second);
+    task.set_recompute(recomputes);
   }
+  setting.profile = context.memory_use().bytes_in_use;
   context.heap().trim();
   PlanCosts costs(known, std::move(parameters), batches, setting);
-  costs.set_profiles(std::move(first), own);
-  if (!second.empty()) costs.set_profiles(std::move(second), !own);
+  costs.set_profiles(std::move(first), recomputes);
+  if (!second.empty()) costs.set_profiles(std::move(second), !recomputes);
   return costs;
 }
 

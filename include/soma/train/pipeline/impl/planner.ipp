@@ -170,6 +170,9 @@ SOMA_INLINE Record decision_basis(const TrainerOptions& options, const nn::Task&
   basis.set("precision", to_string(options.precision));
   basis.set("moment_bytes", moments);
   basis.set("shard_optimizer", options.shard_optimizer);
+  basis.set("evaluates_between", options.evaluate_every != 0);
+  basis.set("average", options.average.has_value());
+  basis.set("keeps_best", options.keep_best && options.checkpoints == nullptr);
   basis.set("network", pipeline.network);
   return basis;
 }
@@ -188,29 +191,36 @@ SOMA_INLINE std::string difference_of(const Record& decision, const Record& basi
 
 SOMA_INLINE std::optional<Record> read_decision(const PipelineOptions& options,
                                                 PipelinePlan& plan) {
-  if (options.decision.empty() || !options.cuts.empty() ||
-      system::info_of(options.decision).kind == system::FileKind::none)
-    return std::nullopt;
-  const auto file = MappedFile::open("PipelineTrainer", options.decision);
-  const std::string text(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
-  Record record = record_from_json(text, "decision file " + soma::quoted(options.decision));
+  if (!options.cuts.empty()) return std::nullopt;
+  std::string text = options.decided, source = "decision";
+  if (text.empty()) {
+    if (options.decision.empty() ||
+        system::info_of(options.decision).kind == system::FileKind::none)
+      return std::nullopt;
+    const auto file = MappedFile::open("PipelineTrainer", options.decision);
+    text.assign(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
+    source = "decision file " + soma::quoted(options.decision);
+  }
+  Record record = record_from_json(text, source);
   const std::size_t microbatches = plan.microbatches;
   plan = plan_from_record(record, plan);
   plan.microbatches = microbatches;
   return record;
 }
 
-SOMA_INLINE void write_decision(const PipelineOptions& options, const PipelinePlan& plan,
-                                const Record& basis, const std::vector<MemoryEstimate>& estimates,
-                                const Record& extra) {
-  if (options.decision.empty()) return;
+SOMA_INLINE Record decision_record(const PipelinePlan& plan, const Record& basis,
+                                   const std::vector<MemoryEstimate>& estimates) {
   Record record = to_record(plan);
   for (const auto& [name, value] : basis.entries()) detail::set_value(record, "for." + name, value);
-  for (const auto& [name, value] : extra.entries()) detail::set_value(record, name, value);
   for (std::size_t i = 0; i < estimates.size(); ++i)
     add_to_record(record, "stage." + std::to_string(i) + ".", estimates[i]);
+  return record;
+}
+
+SOMA_INLINE void write_decision(const PipelineOptions& options, const Record& decision) {
+  if (options.decision.empty()) return;
   AtomicFile file("PipelineTrainer", options.decision);
-  file.write(to_json(record) + "\n");
+  file.write(to_json(decision) + "\n");
   file.commit();
 }
 

@@ -27,7 +27,6 @@ SOMA_INLINE PieceProfiler::PieceProfiler(Context& context, nn::Task& task, const
 SOMA_INLINE std::vector<PieceProfile> PieceProfiler::measure(std::span<const ProfileSize> sizes) {
   std::vector<PieceProfile> profiles(piece_count());
   std::vector<Input> inputs(sizes.size());
-  const std::size_t before = context_.heap().bytes_in_use();
   receiver_.profiler = this;
   for (std::size_t i = 0; i < profiles.size(); ++i) {
     receiver_.piece = pieces_.empty() ? nullptr : &pieces_[i];
@@ -42,15 +41,11 @@ SOMA_INLINE std::vector<PieceProfile> PieceProfiler::measure(std::span<const Pro
     if (remembers)
       for (const Parameter& parameter : pieces_[i].parameters)
         kept.push_back(clone(context_, parameter.value()));
-    const std::size_t base = context_.heap().bytes_in_use() - before;
-    most_ = (std::max)(most_, std::uint64_t{base});
     for (std::size_t k = 0; k < sizes.size(); ++k) {
       std::size_t index = 0;
       while ((std::size_t{1} << index) < sizes[k].parts) ++index;
       if (profiles[i].sizes.size() <= index) profiles[i].sizes.resize(index + 1);
       profiles[i].sizes[index] = measure(i, sizes[k], inputs[k], profiles[i]);
-      for (const GradientStep& step : profiles[i].sizes[index].backward)
-        most_ = (std::max)(most_, base + step.working);
     }
     for (std::size_t k = 0; k < kept.size(); ++k) copy(kept[k], pieces_[i].parameters[k].value());
     for (const Parameter& parameter : made) parameter.var.drop_value();
@@ -76,7 +71,10 @@ SOMA_INLINE PieceMemory PieceProfiler::measure(std::size_t i, const ProfileSize&
                          .precision = &precision_,
                          .receiver = &receiver_});
     repeat(tape, i, size, x, result, memory);
-    const std::size_t count = size.timed ? repetitions : 1;
+    const double first_forward = memory.forward_seconds, first_backward = memory.backward_seconds;
+    // A piece that takes long is disturbed less, and two passes are all that a plan may cost.
+    const bool slow = first_forward + first_backward > slow_seconds;
+    const std::size_t count = size.timed && !slow ? repetitions : 1;
     std::array<double, repetitions> forward{}, backward{};
     for (std::size_t k = 0; k < count; ++k) {
       Input unused;
@@ -84,8 +82,15 @@ SOMA_INLINE PieceMemory PieceProfiler::measure(std::size_t i, const ProfileSize&
       forward[k] = memory.forward_seconds;
       backward[k] = memory.backward_seconds;
     }
-    memory.forward_seconds = size.timed ? median(forward) : 0;
-    memory.backward_seconds = size.timed ? median(backward) : 0;
+    if (!size.timed) {
+      memory.forward_seconds = memory.backward_seconds = 0;
+    } else if (slow) {
+      memory.forward_seconds = (std::min)(first_forward, forward[0]);
+      memory.backward_seconds = (std::min)(first_backward, backward[0]);
+    } else {
+      memory.forward_seconds = median(forward);
+      memory.backward_seconds = median(backward);
+    }
     profile.tape = (std::max)(profile.tape, over(without_tape));
   }
   // Beside the result, a header and a handle.
