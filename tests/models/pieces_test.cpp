@@ -153,6 +153,28 @@ TEST_CASE("parameters that are made later are those made at once", "[unit][model
         }) == "tensor.undefined");
 }
 
+TEST_CASE("rows that are all replaced are not drawn, in whatever order", "[unit][models]") {
+  auto context = make_context({.threads = 1});
+  const auto is_drawn = [&](std::uint64_t seed, std::initializer_list<std::size_t> thirds) {
+    const nn::Linear drawn(nn::Scope{context, seed, "linear"}, 64, 48);
+    nn::Later later;
+    const nn::Linear linear(nn::Scope{context, seed, "linear", &later}, 64, 48);
+    // A fill that writes nothing shows what was there before it: the draws of this seed, or
+    // whatever the heap had.
+    for (const std::size_t i : thirds)
+      later.replace({"third", linear.weight, 16 * i, 16 * (i + 1)},
+                    Tensor::outline_of({16, 64}, DType::fp32),
+                    [](Context&, const Tensor&, const Tensor&) {});
+    later.make(context, {{"weight", linear.weight}});
+    return soma_test::bits(context, linear.weight.value()) ==
+           soma_test::bits(context, drawn.weight.value());
+  };
+  CHECK(is_drawn(1, {1, 2}));
+  CHECK_FALSE(is_drawn(2, {0, 1, 2}));
+  CHECK_FALSE(is_drawn(3, {1, 0, 2}));  // key, query, value, as files sort them
+  CHECK_FALSE(is_drawn(4, {2, 1, 0}));
+}
+
 TEST_CASE("BERT-base in two by its parameters", "[unit][models]") {
   auto context = make_context({.threads = 1});
   nn::Later later;

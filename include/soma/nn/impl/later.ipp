@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace SOMA_NAMESPACE::nn {
@@ -75,11 +76,16 @@ SOMA_INLINE std::size_t Later::find(std::string_view operation, const Parameter&
 
 SOMA_INLINE Tensor Later::begin(Context& context, const Waiting& waiting) {
   const Shape& shape = waiting.var.shape();
-  std::size_t replaced = 0;  // leading rows that are replaced
+  // In the order of rows: files name the three matrices of an attention in any order.
+  std::vector<std::pair<std::size_t, std::size_t>> spans;
   for (const Replacement& each : waiting.replacements) {
     if (each.whole()) return Tensor::empty(context, shape);
-    if (each.first_row <= replaced) replaced = (std::max)(replaced, each.last_row);
+    spans.emplace_back(each.first_row, each.last_row);
   }
+  std::sort(spans.begin(), spans.end());
+  std::size_t replaced = 0;  // leading rows that are replaced
+  for (const auto& [first_row, last_row] : spans)
+    if (first_row <= replaced) replaced = (std::max)(replaced, last_row);
   if (replaced != 0 && replaced >= shape[0]) return Tensor::empty(context, shape);
   const Initial* first = waiting.initial.data();
   return detail::make_initial(context, shape, first, first + waiting.initial.size());
