@@ -30,7 +30,21 @@ const wasi = {
 
 let soma;
 
-async function start(bytes) {
+// The first module that works here: fused multiply-adds want a browser and a machine that have them, and a learner without
+// them ends when it begins.
+async function start(modules) {
+  for (const [i, bytes] of modules.entries()) {
+    try {
+      await load(bytes);
+      soma.begin(1);
+      return;
+    } catch (error) {
+      if (i + 1 === modules.length) throw error;
+    }
+  }
+}
+
+async function load(bytes) {
   const module = await WebAssembly.compile(bytes);
   const imports = {};
   for (const { module: from, name } of WebAssembly.Module.imports(module)) {
@@ -72,7 +86,7 @@ async function learn({ seconds, goal }) {
 }
 
 onmessage = async ({ data }) => {
-  if (data.kind === 'start') await start(data.bytes).then(() => learn(data));
+  if (data.kind === 'start') await start(data.modules).then(() => learn(data));
   if (data.kind === 'learn') await learn(data);
   if (data.kind === 'answer') {
     pixels().set(data.picture);

@@ -5,7 +5,7 @@
 #   g++-mingw-w64-x86-64-posix, and wine to run   windows; windows-library: CMake with cmake/mingw.cmake builds soma::dispatch
 #     and its halves, which takes the time of the library; windows-header: all headers are read
 #   PyPI's ziglang, a clang with the headers of these systems (set ZIG to "python -m ziglang" of an environment that has it)
-#     musl, macos-x86_64, macos-aarch64, windows-clang (wine to run), wasm (node to run)
+#     musl, macos-x86_64, macos-aarch64, windows-clang (wine to run), wasm, wasm-relaxed (node to run)
 #   clang++ with -stdlib=libc++   libc++
 #   g++ -m32   i386
 # The part "classifier" (text, models, checkpoints) needs the sources of utf8proc and zlib: set LIBRARIES to a folder with
@@ -17,7 +17,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 work=${1:?usage: platforms.sh WORK_FOLDER [TARGET...]}
 shift
 targets=("$@")
-if [ ${#targets[@]} = 0 ]; then targets=(windows windows-library musl libc++ wasm macos-x86_64 macos-aarch64 windows-clang i386); fi
+if [ ${#targets[@]} = 0 ]; then targets=(windows windows-library musl libc++ wasm wasm-relaxed macos-x86_64 macos-aarch64 windows-clang i386); fi
 zig=${ZIG:-python3 -m ziglang}
 mkdir -p "$work/foreign"
 work=$(cd "$work" && pwd)
@@ -174,7 +174,7 @@ for target in "${targets[@]}"; do
       fi
       windows_header "$target" -DSOMA_TEST_WINDOWS_FIRST
       ;;
-    musl | macos-x86_64 | macos-aarch64 | windows-clang | wasm)
+    musl | macos-x86_64 | macos-aarch64 | windows-clang | wasm | wasm-relaxed)
       if ! have_zig; then
         row "$target" "" "skipped: needs PyPI's ziglang (ZIG=\"python3 -m ziglang\")"
         continue
@@ -194,11 +194,17 @@ for target in "${targets[@]}"; do
           export WINEDEBUG=-all WINEPREFIX=$work/wine
           part "$target" digits "$(command -v wine64 || command -v wine || true)" "${clang[@]}" -target x86_64-windows-gnu -mcpu=x86_64_v3
           ;;
-        wasm)
-          emulator=""
+        wasm | wasm-relaxed)
+          emulator="" cpu=generic+simd128
           if command -v node >/dev/null; then emulator="node --no-warnings $here/wasi.mjs"; fi
+          if [ "$target" = wasm-relaxed ]; then
+            cpu+=+relaxed_simd
+            # Older versions have it behind an option.
+            option=--experimental-wasm-relaxed-simd
+            if node --v8-options 2>/dev/null | grep -q -e "$option"; then emulator=${emulator/node/node $option}; fi
+          fi
           # Without exceptions: that system's C++ library has none. examples/browser is what learns there.
-          part "$target" bits "$emulator" "${clang[@]}" -target wasm32-wasi -mcpu=generic+simd128 -fno-exceptions
+          part "$target" bits "$emulator" "${clang[@]}" -target wasm32-wasi -mcpu=$cpu -fno-exceptions
           ;;
       esac
       ;;

@@ -11,6 +11,7 @@
 #include <soma/base/config.hpp>
 #include <soma/simd/bf16_dot-inl.hpp>
 #include <soma/simd/bf16_tiles-inl.hpp>
+#include <soma/simd/fused-inl.hpp>
 
 #include <hwy/highway.h>
 
@@ -51,7 +52,7 @@ HWY_INLINE double rate_of(std::uint64_t rounds, double each, const Step& step,
 
 struct MultiplyAddStep {
   RateVector a, b;
-  HWY_INLINE RateVector of(RateVector c) const { return hn::MulAdd(c, a, b); }
+  HWY_INLINE RateVector of(RateVector c) const { return multiply_add(c, a, b); }
 };
 HWY_NOINLINE HWY_MAYBE_UNUSED static double multiply_add_rate(std::uint64_t rounds) noexcept {
   const RateFloats d;

@@ -45,6 +45,11 @@ namespace SOMA_NAMESPACE {
 inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
 
   [[maybe_unused]] static inline TargetList static_targets() {
+#if defined(__wasm_relaxed_simd__)
+    if (!HWY_NAMESPACE::target_fuses())
+      fail(error_id::math_needs_fma, "make_context", "target", "relaxed SIMD that rounds twice",
+           "an engine on a machine that fuses multiply-adds, or a module without -mrelaxed-simd");
+#endif
 #if SOMA_WHOLE_TABLE
     static constexpr Kernels kernels{
         .convert = HWY_NAMESPACE::convert_kernel,

@@ -1,6 +1,7 @@
 // Computes a * b + c, rounded once, on every target. Targets without such an instruction compute it
 // in double and round to odd, as exact_fused(float) does (numeric/impl/fused.ipp has the reason): a
-// vector takes some 30 instructions.
+// vector takes some 30 instructions. WebAssembly's relaxed SIMD has an instruction that is fused
+// where the machine's is: target_fuses() asks.
 
 #if defined(SOMA_SIMD_FUSED_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_SIMD_FUSED_INL_HPP
@@ -31,9 +32,31 @@ namespace hn = hwy::HWY_NAMESPACE;
 inline constexpr bool has_fused_multiply_add = HWY_TARGET <= HWY_AVX2;
 #elif defined(__aarch64__)
 inline constexpr bool has_fused_multiply_add = HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128;
+#elif defined(__wasm_relaxed_simd__)
+inline constexpr bool has_fused_multiply_add = true;
 #else
 inline constexpr bool has_fused_multiply_add = false;
 #endif
+
+// a * b + c by the target's quickest instructions, which round once or twice.
+template <class V>
+HWY_INLINE V multiply_add(V a, V b, V c) {
+#if defined(__wasm_relaxed_simd__)
+  return V(wasm_f32x4_relaxed_madd(a.raw, b.raw, c.raw));
+#else
+  return hn::MulAdd(a, b, c);
+#endif
+}
+
+// False where relaxed SIMD rounds twice. (1 + 2^-12)^2 - (1 + 2^-11) is 2^-24, which the rounded
+// product has lost.
+HWY_INLINE HWY_MAYBE_UNUSED bool target_fuses() {
+  if constexpr (!has_fused_multiply_add) return false;
+  const hn::CappedTag<float, 4> d;
+  volatile float factor = 1.0f + 0x1p-12f;
+  const auto x = hn::Set(d, factor), y = hn::Set(d, -1.0f - 0x1p-11f);
+  return hn::GetLane(multiply_add(x, x, y)) == 0x1p-24f;
+}
 
 #if HWY_TARGET != HWY_SCALAR && HWY_HAVE_FLOAT64
 
@@ -118,7 +141,7 @@ HWY_INLINE V exact_fused_lanes(DF d, V a, V b, V c) {
 template <class DF, class V = hn::Vec<DF>>
 HWY_INLINE V fused(DF d, V a, V b, V c) {
   if constexpr (has_fused_multiply_add)
-    return hn::MulAdd(a, b, c);
+    return multiply_add(a, b, c);
   else
     return exact_fused_lanes(d, a, b, c);
 }

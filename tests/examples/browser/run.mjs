@@ -1,10 +1,10 @@
 // Runs the module of the page under node: loads worker.js as the page does, learns, and checks what it says.
-// Usage: node run.mjs WORKER.js LEARNER.wasm [PICTURE_OF_A_DIGIT...]
+// Usage: node run.mjs WORKER.js MODULE.wasm...   the modules in the order in which the worker tries them
 import { readFileSync } from 'node:fs';
 import { argv, exit } from 'node:process';
 
-const [worker, module] = argv.slice(2);
-const bytes = readFileSync(module);
+const [worker, ...files] = argv.slice(2);
+const modules = files.map((file) => readFileSync(file));
 let drawn = 0;
 
 function receive(data) {
@@ -24,4 +24,4 @@ function receive(data) {
 // What a worker finds in a browser.
 globalThis.postMessage = receive;
 new Function(readFileSync(worker, 'utf8'))();
-globalThis.onmessage({ data: { kind: 'start', bytes, seconds: 60, goal: 0.97 } });
+globalThis.onmessage({ data: { kind: 'start', modules, seconds: 60, goal: 0.97 } });

@@ -15,6 +15,7 @@
 #include <soma/kernels/attention/vectors-inl.hpp>
 #include <soma/kernels/element/dropout-inl.hpp>
 #include <soma/kernels/norm/softmax-inl.hpp>
+#include <soma/simd/fused-inl.hpp>
 
 #include <hwy/highway.h>
 
@@ -39,7 +40,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_row_panel(std::size_t steps, 
   for (std::size_t step = 0; step < steps; ++step, b += micro_columns) {
     const FloatVector factor = hn::Set(d, a[step]);
     for (std::size_t i = 0; i < vectors; ++i)
-      sums[i] = hn::MulAdd(factor, hn::Load(d, b + i * float_lanes), sums[i]);
+      sums[i] = multiply_add(factor, hn::Load(d, b + i * float_lanes), sums[i]);
   }
   for (std::size_t i = 0; i < vectors; ++i) hn::Store(sums[i], d, c + i * float_lanes);
 }
@@ -63,7 +64,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_run(const float* x, std::size
   const Floats d;
   const FloatVector all = hn::Set(d, factor);
   map_vectors<1>({x}, out, count,
-                 [&](FloatVector v) HWY_ATTR { return hn::MulAdd(v, all, hn::Zero(d)); });
+                 [&](FloatVector v) HWY_ATTR { return multiply_add(v, all, hn::Zero(d)); });
 }
 
 namespace {  // internal linkage: units with other flags have their own

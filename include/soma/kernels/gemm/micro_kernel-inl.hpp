@@ -18,6 +18,7 @@
 #include <soma/kernels/rows/vector_loops-inl.hpp>
 #include <soma/simd/bf16_dot-inl.hpp>
 #include <soma/simd/element_operand-inl.hpp>
+#include <soma/simd/fused-inl.hpp>
 
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
@@ -71,7 +72,7 @@ struct FusedMultiplyAdd {
     asm("vfmadd231ps %2, %1, %0" : "+x"(sum.raw) : "x"(a.raw), "x"(b.raw));
     return sum;
 #else
-    return hn::MulAdd(a, b, sum);
+    return multiply_add(a, b, sum);
 #endif
   }
 #if SOMA_HAS_ELEMENT_OPERANDS
