@@ -1,12 +1,12 @@
 // train --model-kind fast --tune: settings of the linear model, measured by the rows that its fit
 // holds out.
 
-#include "training/arguments.hpp"
 #include "bert_classifier/commands.hpp"
-#include "training/compute.hpp"
 #include "bert_classifier/fast/fast.hpp"
-#include "training/launch/launch.hpp"
 #include "bert_classifier/train/rows.hpp"
+#include "training/arguments.hpp"
+#include "training/compute.hpp"
+#include "training/launch/launch.hpp"
 #include "tuning/trials.hpp"
 
 #include <soma/models/fast_classifier.hpp>
