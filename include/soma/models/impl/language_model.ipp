@@ -214,7 +214,7 @@ SOMA_INLINE std::unique_ptr<data::DocumentSource> LanguageModel::source_of(
       fail(error_id::data_labels, operation, "answer of row " + std::to_string(i),
            "without a token", "a text");
     documents.add(found[i].ids, found[i].first_target);
-    doubled += found[i].doubled_start ? 1 : 0;
+    doubled += found[i].doubled_start ? 1u : 0u;
     replaced += found[i].replaced;
     found[i] = {};
   }
@@ -306,7 +306,7 @@ SOMA_INLINE auto LanguageModel::evaluate(Tape& tape, const Var& hidden, const Te
     for (std::size_t row = sequences.begin(i); row < sequences.end(i); ++row) {
       if (wanted[row] == data::no_target) continue;
       own += static_cast<double>(losses[row]);
-      hit += hits[row] ? 1 : 0;
+      hit += hits[row] ? 1u : 0u;
     }
     total += own;
     metrics::NextToken::put(
