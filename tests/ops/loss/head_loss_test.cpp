@@ -254,7 +254,7 @@ TEST_CASE("head_loss stores the logits of a panel, and no more", "[unit]") {
   const Var loss = head_loss(tape, x, weight, tape.constant(labels));
   CHECK(heap.peak_bytes() - before >= panel);
   CHECK(heap.peak_bytes() - before <= panel + beside);
-  CHECK(heap.bytes_in_use() - before <= 16 * rows + 4096);  // what forward keeps
+  CHECK(heap.bytes_in_use() - before <= 16 * rows + 4096);  // kept for backward
   before = heap.bytes_in_use();
   heap.reset_peak();
   tape.backward(loss);
