@@ -3617,11 +3617,23 @@ struct DropArgs {
   MatrixTarget y{};
 };
 
+// y = silu(a) b, where x holds a in its first `columns` columns and b in the next ones.
+struct GatedArgs {
+  std::size_t rows = 0, columns = 0;  // those of y
+  MatrixOperand x{};                  // rows x 2 columns
+  MatrixTarget y{};
+  // backward: dx has the columns of x
+  MatrixOperand dy{};
+  MatrixTarget dx{};
+};
+
 struct ElementKernels {
   void (*unary)(const UnaryArgs&) noexcept;
   void (*unary_backward)(const UnaryArgs&) noexcept;
   void (*binary)(const BinaryArgs&) noexcept;
   void (*dropout)(const DropArgs&) noexcept;
+  void (*gated)(const GatedArgs&) noexcept;
+  void (*gated_backward)(const GatedArgs&) noexcept;
 };
 
 }  // namespace SOMA_NAMESPACE
@@ -3655,7 +3667,7 @@ struct BuiltInOperators {
       *softmax, *transpose, *gru, *lstm, *rotary, *sgd_step, *adam_step, *lamb_step, *gather, *pad,
       *top_k, *where, *average_pool, *convolution_transpose, *batch_norm, *nll_loss, *cosine_loss,
       *rms_step, *adafactor_step, *cumsum, *resize, *scatter_add, *sequence_pool, *rnn, *ctc_loss,
-      *clamp, *power, *leaky_relu;
+      *gated, *head_loss, *clamp, *power, *leaky_relu;
   std::span<const Operator* const> (*all)();  // these, and those that their gradients use
 
   // Further functions of a tape: adding gradients in the order in which they come; all rows of a
@@ -3941,9 +3953,11 @@ namespace SOMA_NAMESPACE {
 
 // Row r: loss = (1 - smoothing) * (lse - x[label]) + smoothing * (lse - mean of x), with
 // lse = log sum exp x. Rows whose label is ignore_index have loss 0 and gradient 0. Labels are
-// checked by the caller.
+// checked by the caller. Backward also takes a panel of the classes alone.
 struct CrossEntropyArgs {
   std::size_t rows = 0, columns = 0;
+  // backward: the class of the first column, and the number of all classes; 0: columns
+  std::size_t first_class = 0, classes = 0;
   MatrixOperand logits{};
   const void* labels = nullptr;  // rows; int32 or int64
   DType label_dtype = DType::int64;
@@ -3958,6 +3972,20 @@ struct CrossEntropyArgs {
   float factor = 1;
   const float* factors = nullptr;  // rows: a factor of its own for each row, instead
   MatrixTarget dlogits{};
+};
+
+// Sums over a panel of the classes of each row, relative to the largest logit of the panel.
+struct ClassSums {
+  float largest;      // logit of the panel
+  float below;        // sum of exp(x - largest) over the logits below the largest
+  float at_largest;   // the number of the others
+  float differences;  // sum of x - largest, where it is wanted, else 0
+};
+struct ClassSumArgs {
+  std::size_t rows = 0, columns = 0;
+  MatrixOperand logits{};
+  bool differences = false;
+  ClassSums* sums = nullptr;  // rows
 };
 
 enum class ElementLoss : std::uint8_t {
@@ -3992,6 +4020,7 @@ struct ElementLossArgs {
 struct LossKernels {
   void (*cross_entropy)(const CrossEntropyArgs&) noexcept;
   void (*cross_entropy_backward)(const CrossEntropyArgs&) noexcept;
+  void (*class_sums)(const ClassSumArgs&) noexcept;
   void (*element_loss)(const ElementLossArgs&) noexcept;
   void (*element_loss_backward)(const ElementLossArgs&) noexcept;
 };
@@ -4681,6 +4710,10 @@ struct AttentionSetting {
   // row for each sequence.
   bool first_rows = false;
   bool causal = false;  // row i of a sequence sees rows 0 to i alone
+  // Grouped queries (arXiv 2305.13245): this many heads of keys and values, each of which serves
+  // heads / key_value_heads neighbouring heads of queries. 0: as many as heads.
+  std::size_t key_value_heads = 0;
+  std::size_t head_width = 0;  // columns of a head, checked where it is given; 0: as qkv is cut
 };
 void fields(FieldVisitor& visitor, AttentionSetting& setting);
 
@@ -7740,6 +7773,11 @@ class ProductSite {
 Var linear_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
               const Var& bias = {}, const LinearSetting& setting = {}, const Var& residual = {});
 
+// head_loss() of a model's head, which is an edge. A precision that converts edges too multiplies
+// by linear_at(), whose logits are stored.
+Var head_loss_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
+                 const Var& labels, const CrossEntropySetting& setting = {}, const Var& bias = {});
+
 // conv2d() at a site, likewise. Error train.precision: the precision has scales for parts of a
 // tensor, or narrow sums, which convolutions do not have.
 Var convolution_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
@@ -7906,18 +7944,42 @@ inline void fields(FieldVisitor& visitor, RnnSetting& setting) {
   visitor.key("relu", setting.relu);
 }
 
+// Slower turns for sequences that are longer than those a model began with. With the wavelength
+// w = 2 pi / f of a pair that turns by f a row, and P = original_positions:
+//   linear  f / factor
+//   llama3  f if w < P / high_frequency_factor; f / factor if w > P / low_frequency_factor; between
+//           the two (1 - s) f / factor + s f, with
+//           s = (P / w - low_frequency_factor) / (high_frequency_factor - low_frequency_factor)
+struct RotaryScaling {
+  enum class Kind : std::uint8_t { none, linear, llama3 };
+  Kind kind = Kind::none;
+  float factor = 1;  // at least 1
+  float low_frequency_factor = 1, high_frequency_factor = 4;
+  std::size_t original_positions = 8192;
+};
+inline void fields(FieldVisitor& visitor, RotaryScaling& scaling) {
+  visitor.key("kind", scaling.kind);
+  visitor.key("factor", scaling.factor, NumberRange::at_least(1));
+  visitor.key("low_frequency_factor", scaling.low_frequency_factor, NumberRange::above(0));
+  visitor.key("high_frequency_factor", scaling.high_frequency_factor, NumberRange::above(0));
+  visitor.key("original_positions", scaling.original_positions, NumberRange::at_least(1));
+}
+
 struct RotarySetting {
   std::size_t heads = 1;  // side by side in the columns that are turned
   // The number of columns that are rotated, from the first on; the others are copied. 0: all.
   std::size_t columns = 0;
   float base = 10000;  // the slowest pair of a head of D columns turns by base^(2 / D - 1) a row
   std::size_t first_position = 0;  // the position of the first row of each sequence
+  RotaryScaling scaling{};
 };
 inline void fields(FieldVisitor& visitor, RotarySetting& setting) {
   visitor.key("heads", setting.heads);
   visitor.key("columns", setting.columns);
   visitor.key("base", setting.base, NumberRange::at_least(1));
   visitor.key("first_position", setting.first_position);
+  // Listed where it is given, so that keys without it stay as they are.
+  if (setting.scaling.kind != RotaryScaling::Kind::none) visitor.key("scaling", setting.scaling);
 }
 
 struct SequencePoolSetting {
@@ -12056,6 +12118,9 @@ SOMA_INLINE void fields(FieldVisitor& visitor, AttentionSetting& setting) {
   visitor.key("dropout", setting.dropout);
   visitor.key("first_rows", setting.first_rows);
   visitor.key("causal", setting.causal);
+  // Listed where they are given, so that keys without them stay as they are.
+  if (setting.key_value_heads != 0) visitor.key("key_value_heads", setting.key_value_heads);
+  if (setting.head_width != 0) visitor.key("head_width", setting.head_width);
 }
 
 SOMA_INLINE void fields(FieldVisitor& visitor, EmbeddingSetting& setting) {
@@ -14853,6 +14918,14 @@ SOMA_INLINE Var linear_at(const ProductSite& site, Tape& tape, const Var& x, con
                                            .training = tape.options().training,
                                            .record = tape.recording()},
                     {x, weight, bias, residual});
+}
+
+SOMA_INLINE Var head_loss_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
+                             const Var& labels, const CrossEntropySetting& setting,
+                             const Var& bias) {
+  if (site.formats(tape, x, weight, false) == nullptr)
+    return tape.apply(*tape.operators().head_loss, setting, {x, weight, labels, bias});
+  return cross_entropy(tape, linear_at(site, tape, x, weight, bias), labels, setting);
 }
 
 SOMA_INLINE Var convolution_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,

@@ -3620,11 +3620,23 @@ struct DropArgs {
   MatrixTarget y{};
 };
 
+// y = silu(a) b, where x holds a in its first `columns` columns and b in the next ones.
+struct GatedArgs {
+  std::size_t rows = 0, columns = 0;  // those of y
+  MatrixOperand x{};                  // rows x 2 columns
+  MatrixTarget y{};
+  // backward: dx has the columns of x
+  MatrixOperand dy{};
+  MatrixTarget dx{};
+};
+
 struct ElementKernels {
   void (*unary)(const UnaryArgs&) noexcept;
   void (*unary_backward)(const UnaryArgs&) noexcept;
   void (*binary)(const BinaryArgs&) noexcept;
   void (*dropout)(const DropArgs&) noexcept;
+  void (*gated)(const GatedArgs&) noexcept;
+  void (*gated_backward)(const GatedArgs&) noexcept;
 };
 
 }  // namespace SOMA_NAMESPACE
@@ -3658,7 +3670,7 @@ struct BuiltInOperators {
       *softmax, *transpose, *gru, *lstm, *rotary, *sgd_step, *adam_step, *lamb_step, *gather, *pad,
       *top_k, *where, *average_pool, *convolution_transpose, *batch_norm, *nll_loss, *cosine_loss,
       *rms_step, *adafactor_step, *cumsum, *resize, *scatter_add, *sequence_pool, *rnn, *ctc_loss,
-      *clamp, *power, *leaky_relu;
+      *gated, *head_loss, *clamp, *power, *leaky_relu;
   std::span<const Operator* const> (*all)();  // these, and those that their gradients use
 
   // Further functions of a tape: adding gradients in the order in which they come; all rows of a
@@ -3944,9 +3956,11 @@ namespace SOMA_NAMESPACE {
 
 // Row r: loss = (1 - smoothing) * (lse - x[label]) + smoothing * (lse - mean of x), with
 // lse = log sum exp x. Rows whose label is ignore_index have loss 0 and gradient 0. Labels are
-// checked by the caller.
+// checked by the caller. Backward also takes a panel of the classes alone.
 struct CrossEntropyArgs {
   std::size_t rows = 0, columns = 0;
+  // backward: the class of the first column, and the number of all classes; 0: columns
+  std::size_t first_class = 0, classes = 0;
   MatrixOperand logits{};
   const void* labels = nullptr;  // rows; int32 or int64
   DType label_dtype = DType::int64;
@@ -3961,6 +3975,20 @@ struct CrossEntropyArgs {
   float factor = 1;
   const float* factors = nullptr;  // rows: a factor of its own for each row, instead
   MatrixTarget dlogits{};
+};
+
+// Sums over a panel of the classes of each row, relative to the largest logit of the panel.
+struct ClassSums {
+  float largest;      // logit of the panel
+  float below;        // sum of exp(x - largest) over the logits below the largest
+  float at_largest;   // the number of the others
+  float differences;  // sum of x - largest, where it is wanted, else 0
+};
+struct ClassSumArgs {
+  std::size_t rows = 0, columns = 0;
+  MatrixOperand logits{};
+  bool differences = false;
+  ClassSums* sums = nullptr;  // rows
 };
 
 enum class ElementLoss : std::uint8_t {
@@ -3995,6 +4023,7 @@ struct ElementLossArgs {
 struct LossKernels {
   void (*cross_entropy)(const CrossEntropyArgs&) noexcept;
   void (*cross_entropy_backward)(const CrossEntropyArgs&) noexcept;
+  void (*class_sums)(const ClassSumArgs&) noexcept;
   void (*element_loss)(const ElementLossArgs&) noexcept;
   void (*element_loss_backward)(const ElementLossArgs&) noexcept;
 };
@@ -4684,6 +4713,10 @@ struct AttentionSetting {
   // row for each sequence.
   bool first_rows = false;
   bool causal = false;  // row i of a sequence sees rows 0 to i alone
+  // Grouped queries (arXiv 2305.13245): this many heads of keys and values, each of which serves
+  // heads / key_value_heads neighbouring heads of queries. 0: as many as heads.
+  std::size_t key_value_heads = 0;
+  std::size_t head_width = 0;  // columns of a head, checked where it is given; 0: as qkv is cut
 };
 void fields(FieldVisitor& visitor, AttentionSetting& setting);
 
@@ -7743,6 +7776,11 @@ class ProductSite {
 Var linear_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
               const Var& bias = {}, const LinearSetting& setting = {}, const Var& residual = {});
 
+// head_loss() of a model's head, which is an edge. A precision that converts edges too multiplies
+// by linear_at(), whose logits are stored.
+Var head_loss_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
+                 const Var& labels, const CrossEntropySetting& setting = {}, const Var& bias = {});
+
 // conv2d() at a site, likewise. Error train.precision: the precision has scales for parts of a
 // tensor, or narrow sums, which convolutions do not have.
 Var convolution_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
@@ -7909,18 +7947,42 @@ inline void fields(FieldVisitor& visitor, RnnSetting& setting) {
   visitor.key("relu", setting.relu);
 }
 
+// Slower turns for sequences that are longer than those a model began with. With the wavelength
+// w = 2 pi / f of a pair that turns by f a row, and P = original_positions:
+//   linear  f / factor
+//   llama3  f if w < P / high_frequency_factor; f / factor if w > P / low_frequency_factor; between
+//           the two (1 - s) f / factor + s f, with
+//           s = (P / w - low_frequency_factor) / (high_frequency_factor - low_frequency_factor)
+struct RotaryScaling {
+  enum class Kind : std::uint8_t { none, linear, llama3 };
+  Kind kind = Kind::none;
+  float factor = 1;  // at least 1
+  float low_frequency_factor = 1, high_frequency_factor = 4;
+  std::size_t original_positions = 8192;
+};
+inline void fields(FieldVisitor& visitor, RotaryScaling& scaling) {
+  visitor.key("kind", scaling.kind);
+  visitor.key("factor", scaling.factor, NumberRange::at_least(1));
+  visitor.key("low_frequency_factor", scaling.low_frequency_factor, NumberRange::above(0));
+  visitor.key("high_frequency_factor", scaling.high_frequency_factor, NumberRange::above(0));
+  visitor.key("original_positions", scaling.original_positions, NumberRange::at_least(1));
+}
+
 struct RotarySetting {
   std::size_t heads = 1;  // side by side in the columns that are turned
   // The number of columns that are rotated, from the first on; the others are copied. 0: all.
   std::size_t columns = 0;
   float base = 10000;  // the slowest pair of a head of D columns turns by base^(2 / D - 1) a row
   std::size_t first_position = 0;  // the position of the first row of each sequence
+  RotaryScaling scaling{};
 };
 inline void fields(FieldVisitor& visitor, RotarySetting& setting) {
   visitor.key("heads", setting.heads);
   visitor.key("columns", setting.columns);
   visitor.key("base", setting.base, NumberRange::at_least(1));
   visitor.key("first_position", setting.first_position);
+  // Listed where it is given, so that keys without it stay as they are.
+  if (setting.scaling.kind != RotaryScaling::Kind::none) visitor.key("scaling", setting.scaling);
 }
 
 struct SequencePoolSetting {
@@ -12059,6 +12121,9 @@ SOMA_INLINE void fields(FieldVisitor& visitor, AttentionSetting& setting) {
   visitor.key("dropout", setting.dropout);
   visitor.key("first_rows", setting.first_rows);
   visitor.key("causal", setting.causal);
+  // Listed where they are given, so that keys without them stay as they are.
+  if (setting.key_value_heads != 0) visitor.key("key_value_heads", setting.key_value_heads);
+  if (setting.head_width != 0) visitor.key("head_width", setting.head_width);
 }
 
 SOMA_INLINE void fields(FieldVisitor& visitor, EmbeddingSetting& setting) {
@@ -14856,6 +14921,14 @@ SOMA_INLINE Var linear_at(const ProductSite& site, Tape& tape, const Var& x, con
                                            .training = tape.options().training,
                                            .record = tape.recording()},
                     {x, weight, bias, residual});
+}
+
+SOMA_INLINE Var head_loss_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
+                             const Var& labels, const CrossEntropySetting& setting,
+                             const Var& bias) {
+  if (site.formats(tape, x, weight, false) == nullptr)
+    return tape.apply(*tape.operators().head_loss, setting, {x, weight, labels, bias});
+  return cross_entropy(tape, linear_at(site, tape, x, weight, bias), labels, setting);
 }
 
 SOMA_INLINE Var convolution_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
@@ -27283,6 +27356,147 @@ HWY_AFTER_NAMESPACE();
 #define SOMA_KERNELS_ELEMENT_ELEMENT_INL_HPP
 #endif
 
+// ---- soma/kernels/element/gated-inl.hpp
+// silu(a) b of rows that hold a and b side by side, and its gradient: the sigmoid is computed once
+// for both halves.
+
+#if defined(SOMA_KERNELS_ELEMENT_GATED_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_ELEMENT_GATED_INL_HPP
+#undef SOMA_KERNELS_ELEMENT_GATED_INL_HPP
+#else
+#define SOMA_KERNELS_ELEMENT_GATED_INL_HPP
+#endif
+
+// ---- soma/kernels/rows/run_parts-inl.hpp
+// Loops over several runs of the same length, some of which are written: one vector of each at a
+// time.
+
+#if defined(SOMA_KERNELS_ROWS_RUN_PARTS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_ROWS_RUN_PARTS_INL_HPP
+#undef SOMA_KERNELS_ROWS_RUN_PARTS_INL_HPP
+#else
+#define SOMA_KERNELS_ROWS_RUN_PARTS_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace SOMA_NAMESPACE {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+namespace {  // internal linkage: units with other flags have their own
+
+// Some neighbouring elements of a run: a vector, or the last elements as a padded copy.
+class RunPart {
+ public:
+  RunPart(std::size_t first, std::size_t count) : first_(first), count_(count) {}
+  HWY_INLINE FloatVector operator()(const float* run) const {
+    const Floats d;
+    if (HWY_LIKELY(count_ == float_lanes)) return hn::LoadU(d, run + first_);
+    alignas(64) float padded[float_lanes] = {};
+    std::memcpy(padded, run + first_, count_ * sizeof(float));
+    return hn::Load(d, padded);
+  }
+  HWY_INLINE void write(FloatVector values, float* run) const {
+    const Floats d;
+    if (HWY_LIKELY(count_ == float_lanes)) {
+      hn::StoreU(values, d, run + first_);
+      return;
+    }
+    alignas(64) float padded[float_lanes];
+    hn::Store(values, d, padded);
+    std::memcpy(run + first_, padded, count_ * sizeof(float));
+  }
+
+ private:
+  std::size_t first_, count_;
+};
+
+}  // namespace
+
+template <class Body>
+HWY_INLINE void for_run_parts(std::size_t count, const Body& body) {
+  for (std::size_t first = 0; first < count; first += float_lanes)
+    body(RunPart(first, (std::min)(float_lanes, count - first)));
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace SOMA_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace SOMA_NAMESPACE {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void gated_run(const float* a, const float* b,
+                                                    std::size_t count, float* y) {
+  for_run_parts(count, [&](const RunPart& part) HWY_ATTR {
+    part.write(hn::Mul(silu_lanes(Floats(), part(a)), part(b)), y);
+  });
+}
+
+// da = dy b silu'(a), db = dy silu(a). As silu_derivative_lanes() and silu_lanes(), of one sigmoid.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void gated_gradient_run(const float* a, const float* b,
+                                                             const float* dy, std::size_t count,
+                                                             float* da, float* db) {
+  const Floats d;
+  for_run_parts(count, [&](const RunPart& part) HWY_ATTR {
+    const FloatVector x = part(a), given = part(dy);
+    const FloatVector y = clamp_lanes(d, x, -110.0f, 110.0f);  // no infinity times zero
+    const LogisticParts<Floats> parts(d, y);
+    const auto is_below = hn::Lt(y, hn::Zero(d));
+    const FloatVector u = hn::Abs(y), s = parts.upper, e = parts.little;
+    const FloatVector distant = hn::Mul(s, e);
+    const FloatVector positive = fused(d, hn::Mul(u, e), hn::Mul(s, s), s);
+    const FloatVector negative = hn::Mul(distant, fused(d, hn::Neg(u), s, hn::Set(d, 1.0f)));
+    const FloatVector slope = hn::IfThenElse(is_below, negative, positive);
+    const FloatVector value =
+        hn::Mul(at_least_lanes(d, x, -110.0f), hn::IfThenElse(is_below, distant, s));
+    part.write(hn::Mul(hn::Mul(given, part(b)), slope), da);
+    part.write(hn::Mul(given, value), db);
+  });
+}
+
+static inline void gated_kernel(const GatedArgs& args) noexcept {
+  const MatrixReader x(args.x);
+  MatrixWriter y(args.y);
+  ChunkBuffer in_a, in_b;
+  for (std::size_t row = 0; row < args.rows; ++row)
+    for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
+      gated_run(x.read(row, first, count, in_a.values),
+                x.read(row, args.columns + first, count, in_b.values), count, y.place(row, first));
+      y.finish(row, first, count);
+    });
+}
+
+static inline void gated_backward_kernel(const GatedArgs& args) noexcept {
+  const MatrixReader x(args.x), dy(args.dy);
+  MatrixWriter da(args.dx), db(args.dx);
+  ChunkBuffer in_a, in_b, in_dy;
+  for (std::size_t row = 0; row < args.rows; ++row)
+    for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
+      const std::size_t other = args.columns + first;
+      gated_gradient_run(x.read(row, first, count, in_a.values),
+                         x.read(row, other, count, in_b.values),
+                         dy.read(row, first, count, in_dy.values), count, da.place(row, first),
+                         db.place(row, other));
+      da.finish(row, first, count);
+      db.finish(row, other, count);
+    });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace SOMA_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
+
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
@@ -27373,8 +27587,9 @@ static inline void dropout_kernel(const DropArgs& args) noexcept {
     });
 }
 
-static constexpr ElementKernels element_kernels{unary_kernel, unary_backward_kernel, binary_kernel,
-                                                dropout_kernel};
+static constexpr ElementKernels element_kernels{unary_kernel,  unary_backward_kernel,
+                                                binary_kernel, dropout_kernel,
+                                                gated_kernel,  gated_backward_kernel};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace SOMA_NAMESPACE
@@ -31350,6 +31565,22 @@ static inline void cross_entropy_kernel(const CrossEntropyArgs& args) noexcept {
   }
 }
 
+static inline void class_sums_kernel(const ClassSumArgs& args) noexcept {
+  CachedRow x(args.logits, args.columns);
+  for (std::size_t row = 0; row < args.rows; ++row) {
+    x.start(row);
+    const float largest = largest_of_row(x, args.columns);
+    const std::array<float, 2> sums = sums_below(x, args.columns, largest);
+    float differences = 0;
+    if (args.differences)
+      differences =
+          sums_of_row<1>(args.columns, [&](std::size_t first, std::size_t count, auto& lanes) {
+            add_differences(x.read(first, count), count, largest, lanes);
+          })[0];
+    args.sums[row] = {largest, sums[0], sums[1], differences};
+  }
+}
+
 // (exp(x - largest - log_sum) - target) * factor, where lse is the largest and the log_sum.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void cross_entropy_gradient_run(const float* x,
                                                                      std::size_t count,
@@ -31386,7 +31617,8 @@ static inline void cross_entropy_backward_kernel(const CrossEntropyArgs& args) n
   ChunkBuffer buffer;
   const MatrixReader reader(args.logits);
   MatrixWriter writer(args.dlogits);
-  const float others = args.smoothing / static_cast<float>(args.columns);
+  const std::size_t classes = args.classes == 0 ? args.columns : args.classes;
+  const float others = args.smoothing / static_cast<float>(classes);
   for (std::size_t row = 0; row < args.rows; ++row) {
     const std::int64_t label = label_of(args, row);
     const bool ignored = label == args.ignore_index;
@@ -31399,7 +31631,7 @@ static inline void cross_entropy_backward_kernel(const CrossEntropyArgs& args) n
         const float* const lse = args.log_sum_exp + 2 * row;
         const float* x = reader.read(row, first, count, buffer.values);
         // The gradient may overwrite the logits, so the label's gradient is computed first.
-        const std::size_t at = static_cast<std::size_t>(label) - first;
+        const std::size_t at = static_cast<std::size_t>(label) - args.first_class - first;
         const float own = at < count ? x[at] : 0;
         cross_entropy_gradient_run(x, count, lse, others, factor, to);
         if (at < count) to[at] = label_gradient(own, lse, args.smoothing, others, factor);
@@ -31602,7 +31834,8 @@ static inline void element_loss_backward_kernel(const ElementLossArgs& args) noe
 }
 
 static constexpr LossKernels loss_kernels{cross_entropy_kernel, cross_entropy_backward_kernel,
-                                          element_loss_kernel, element_loss_backward_kernel};
+                                          class_sums_kernel, element_loss_kernel,
+                                          element_loss_backward_kernel};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace SOMA_NAMESPACE
@@ -34098,42 +34331,6 @@ namespace SOMA_NAMESPACE {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-namespace {  // internal linkage: units with other flags have their own
-
-// Some neighbouring elements of a run: a vector, or the last elements as a padded copy.
-class RunPart {
- public:
-  RunPart(std::size_t first, std::size_t count) : first_(first), count_(count) {}
-  HWY_INLINE FloatVector operator()(const float* run) const {
-    const Floats d;
-    if (HWY_LIKELY(count_ == float_lanes)) return hn::LoadU(d, run + first_);
-    alignas(64) float padded[float_lanes] = {};
-    std::memcpy(padded, run + first_, count_ * sizeof(float));
-    return hn::Load(d, padded);
-  }
-  HWY_INLINE void write(FloatVector values, float* run) const {
-    const Floats d;
-    if (HWY_LIKELY(count_ == float_lanes)) {
-      hn::StoreU(values, d, run + first_);
-      return;
-    }
-    alignas(64) float padded[float_lanes];
-    hn::Store(values, d, padded);
-    std::memcpy(run + first_, padded, count_ * sizeof(float));
-  }
-
- private:
-  std::size_t first_, count_;
-};
-
-}  // namespace
-
-template <class Body>
-HWY_INLINE void for_run_parts(std::size_t count, const Body& body) {
-  for (std::size_t first = 0; first < count; first += float_lanes)
-    body(RunPart(first, (std::min)(float_lanes, count - first)));
-}
-
 // y (1 - y): the derivative of the sigmoid whose value is y; times a factor.
 HWY_INLINE FloatVector through_sigmoid(FloatVector factor, FloatVector y) {
   const Floats d;
@@ -34445,6 +34642,11 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
 // the rows of their own sequence, so nothing is padded. The result is [rows, C]. If only first rows
 // are queries, queries and the result are [sequences, C]: the same rows.
 //
+// With fewer heads K of keys and values than H of queries (key_value_heads), qkv is
+// [rows, (H + 2 K) D] for heads of D columns, or [rows, 2 K D] beside queries [rows, H D], and C is
+// H D. The heads of a group, H / K neighbours, read the same keys and values in place; gradients of
+// keys and values are added in ascending order of the group's heads, in fp32, and rounded once.
+//
 // Inputs:
 //   qkv           [rows, 3 C], or [rows, 2 C]; their rows form sequences
 //   queries       [rows, C], or [sequences, C] where only first rows are queries; or left out
@@ -34462,10 +34664,10 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
 // With `causal`, row i of a sequence sees rows 0 to i only; a mask can hide further keys. Products
 // of 32 queries with keys that all of them ignore are not computed.
 //
-// Errors operator.value (heads; causal with first rows or query_begins; a query that sees no key; a
-// mask beside padding),
-// operator.inputs, operator.sequences, tensor.rank, tensor.shape, tensor.dtype,
-// ragged.empty_sequence, random.index_range.
+// Errors operator.value (heads, key_value_heads, head_width; causal with first rows or
+// query_begins; a query that sees no key; a mask beside padding), operator.inputs,
+// operator.sequences, tensor.rank, tensor.shape, tensor.dtype, ragged.empty_sequence,
+// random.index_range.
 
 // ---- soma/ops/attention/heads.hpp
 // Code that attention's operators share: the columns of queries, keys and values, the rows that are
@@ -34550,29 +34752,45 @@ inline void detail::dropout_gradient(const GradientCall& call) {
 
 namespace SOMA_NAMESPACE::detail {
 
+inline std::size_t key_value_heads_of(const AttentionSetting& setting) {
+  return setting.key_value_heads == 0 ? setting.heads : setting.key_value_heads;
+}
+
 // The tensors that hold queries, keys and values; the mask, and the begins of sequences' queries.
 struct AttentionInputs {
   // `queries`: the index of the input for separate queries. The mask is the next input, then
   // `query_begins`.
-  AttentionInputs(std::span<const Tensor> inputs, std::size_t queries)
+  AttentionInputs(const AttentionSetting& setting, std::span<const Tensor> inputs,
+                  std::size_t queries)
       : all(inputs[0]),
         apart(inputs.size() > queries && inputs[queries].defined()),
         q(apart ? inputs[queries] : all),
         mask(input_or_none(inputs, queries + 1)),
         query_begins(input_or_none(inputs, queries + 2)),
-        channels(all.size(1) / (apart ? 2 : 3)),
+        group(setting.heads / key_value_heads_of(setting)),
+        heads_across((apart ? 0 : setting.heads) + 2 * key_value_heads_of(setting)),
+        width(all.size(1) / heads_across),
+        channels(setting.heads * width),
         first_key(apart ? 0 : channels),
-        first_value(first_key + channels) {}
+        first_value(first_key + key_value_heads_of(setting) * width) {}
 
   const Tensor& all;
   bool apart;
   const Tensor& q;
   Tensor mask, query_begins;
-  std::size_t channels, first_key, first_value;
+  std::size_t group;         // heads of queries that share keys and values
+  std::size_t heads_across;  // heads of all kinds that lie in a row of `all`
+  std::size_t width;         // columns of a head
+  std::size_t channels;      // columns of queries and results
+  std::size_t first_key, first_value;
 };
-inline AttentionInputs attention_inputs(std::span<const Tensor> inputs) { return {inputs, 1}; }
-inline AttentionInputs attention_backward_inputs(std::span<const Tensor> inputs) {
-  return {inputs, 4};
+inline AttentionInputs attention_inputs(const AttentionSetting& setting,
+                                        std::span<const Tensor> inputs) {
+  return {setting, inputs, 1};
+}
+inline AttentionInputs attention_backward_inputs(const AttentionSetting& setting,
+                                                 std::span<const Tensor> inputs) {
+  return {setting, inputs, 4};
 }
 
 // The query rows for each sequence of keys, and their part of the mask.
@@ -34650,10 +34868,11 @@ class QueryRows {
 };
 
 // The position of a head of a sequence: its first row of keys and values, and of queries and the
-// result; and its first column, which is the same in queries, keys, values and the result. `keys`:
-// rows of keys and values with the padding, which the kernel does not see.
+// result; its first column in queries and the result, and that of its group in keys and in values.
+// `keys`: rows of keys and values with the padding, which the kernel does not see. `of_group`: the
+// head's number in its group, which is at work as `task`.
 struct HeadPosition {
-  std::size_t row, query_row, column, keys;
+  std::size_t row, query_row, column, key_column, keys, of_group, task;
 };
 
 // Writes zeros to the rows from `begin` to `end` of a head's columns.
@@ -34666,23 +34885,26 @@ inline void clear_rows(const MatrixTarget& target, std::size_t begin, std::size_
 }
 
 // Calls run(args, position) for each sequence and head, with the arguments that forward and
-// backward share. The executor gets parts of about equal cost.
-template <class Run>
-void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, float* log_sum_exp,
-                   const Run& run_head) {
+// backward share, after begin(tasks). The executor gets parts of about equal cost, which hold
+// `together` neighbouring heads of a sequence or more, in ascending order.
+template <class Begin, class Run>
+void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, std::size_t together,
+                   float* log_sum_exp, const Begin& begin_tasks, const Run& run_head) {
   const auto& setting = call.attributes.as<AttentionSetting>();
   const Sequences& sequences = call.sequences;
   const QueryRows queries(call.context, setting, inputs, sequences);
   const AttentionKernels& kernels = call.context.kernels().attention;
-  const std::size_t width = inputs.channels / setting.heads;
+  const std::size_t width = inputs.width,
+                    items = setting.heads / together;  // each sequence has these
   const auto cost = [&](std::size_t item) {
-    const std::size_t keys = sequences.length(item / setting.heads);
-    const std::size_t rows = queries.length(item / setting.heads);
-    return (keys * ((setting.causal ? rows / 2 : rows) + 64) + rows) * width;
+    const std::size_t keys = sequences.length(item / items);
+    const std::size_t rows = queries.length(item / items);
+    return together * (keys * ((setting.causal ? rows / 2 : rows) + 64) + rows) * width;
   };
   constexpr std::size_t worth_a_task = 50000;  // multiply-adds
-  const UnevenRanges parts(call.context, sequences.count() * setting.heads, worth_a_task, cost);
+  const UnevenRanges parts(call.context, sequences.count() * items, worth_a_task, cost);
   if (parts.tasks() == 0) return;
+  begin_tasks(parts.tasks());
   AttentionArgs most_args{
       .queries = queries.longest(), .keys = sequences.longest(), .width = width};
   most_args.bf16_products = call.context.bf16().products;
@@ -34699,7 +34921,7 @@ void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, floa
     static_cast<void>(attention_index(sequences.ordinal(i), 0,
                                       (std::max)(queries.length(i), std::size_t{1}) - 1, 0));
   parts.run(call.context, [&](std::size_t begin, std::size_t end, std::size_t task) {
-    for (std::size_t item = begin; item < end; ++item) {
+    for (std::size_t item = begin * together; item < end * together; ++item) {
       const std::size_t sequence = item / setting.heads, head = item % setting.heads;
       AttentionArgs args{
           .queries = queries.length(sequence),
@@ -34709,10 +34931,13 @@ void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, floa
       const HeadPosition position{.row = sequences.begin(sequence),
                                   .query_row = queries.begin(sequence),
                                   .column = head * width,
-                                  .keys = sequences.length(sequence)};
+                                  .key_column = head / inputs.group * width,
+                                  .keys = sequences.length(sequence),
+                                  .of_group = head % inputs.group,
+                                  .task = task};
       args.q = part(all_queries, position.query_row, position.column);
-      args.k = part(all, position.row, inputs.first_key + position.column);
-      args.v = part(all, position.row, inputs.first_value + position.column);
+      args.k = part(all, position.row, inputs.first_key + position.key_column);
+      args.v = part(all, position.row, inputs.first_value + position.key_column);
       args.scale = scale;
       args.causal = setting.causal;
       args.mask = queries.mask(sequence);
@@ -34737,6 +34962,27 @@ namespace SOMA_NAMESPACE {
 
 namespace detail {
 
+// The heads of queries, keys and values fit the columns. `apart`: queries are another input.
+inline void check_heads(const AttentionSetting& setting, const Tensor& all, bool apart) {
+  const std::size_t heads = setting.heads, columns = all.size(1);
+  const std::size_t shared = key_value_heads_of(setting);
+  if (heads != 0 && heads % shared != 0)
+    fail(error_id::operator_value, "attention", "key_value_heads", std::to_string(shared),
+         "a divisor of the number of heads, " + std::to_string(heads));
+  const bool grouped = shared != heads;
+  const std::size_t across = (apart ? 0 : heads) + 2 * shared;
+  if (heads == 0 || columns % across != 0)
+    fail(error_id::operator_value, "attention", "heads", std::to_string(heads),
+         "a number of heads such that " +
+             (grouped ? (apart ? "2 * key_value_heads" : "heads + 2 * key_value_heads")
+                      : std::string(apart ? "2 * heads" : "3 * heads")) +
+             " divides the columns of " + (apart ? "keys and values, " : "qkv, ") + all.describe());
+  if (setting.head_width != 0 && setting.head_width * across != columns)
+    fail(error_id::operator_value, "attention", "head_width", std::to_string(setting.head_width),
+         std::to_string(columns / across) + ", as " + std::to_string(across) +
+             " heads lie side by side in " + all.describe());
+}
+
 inline void attention_shape(const ShapeCall& call) {
   const auto& setting = call.attributes.as<AttentionSetting>();
   const Tensor& all = call.inputs[0];
@@ -34744,13 +34990,8 @@ inline void attention_shape(const ShapeCall& call) {
   check_floating("attention", "qkv", all);
   check_sequences("attention", all, call.sequences);
   if (setting.first_rows) check_first_rows("attention", call.sequences);
-  const AttentionInputs inputs = attention_inputs(call.inputs);
-  if (setting.heads == 0 || all.size(1) % ((inputs.apart ? 2 : 3) * setting.heads) != 0)
-    fail(error_id::operator_value, "attention", "heads", std::to_string(setting.heads),
-         (inputs.apart
-              ? "a number of heads such that 2 * heads divides the columns of keys and values, "
-              : "a number of heads such that 3 * heads divides the columns of qkv, ") +
-             all.describe());
+  check_heads(setting, all, call.inputs.size() > 1 && call.inputs[1].defined());
+  const AttentionInputs inputs = attention_inputs(setting, call.inputs);
   const bool other_rows = inputs.query_begins.defined();
   if (setting.causal && (setting.first_rows || other_rows))
     fail(error_id::operator_value, "attention", "causal",
@@ -34814,50 +35055,108 @@ inline double attention_operations(const OperatorCall& call, const AttentionInpu
   return products * 2.0 * pairs * static_cast<double>(inputs.channels);
 }
 inline double attention_forward_operations(const OperatorCall& call) {
-  return attention_operations(call, attention_inputs(call.inputs), 2);
+  const auto& setting = call.attributes.as<AttentionSetting>();
+  return attention_operations(call, attention_inputs(setting, call.inputs), 2);
 }
 inline double attention_backward_operations(const OperatorCall& call) {
   // Backward computes the scores once more.
-  return attention_operations(call, attention_backward_inputs(call.inputs), 5);
+  const auto& setting = call.attributes.as<AttentionSetting>();
+  return attention_operations(call, attention_backward_inputs(setting, call.inputs), 5);
 }
 
 inline void attention_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<AttentionSetting>();
   const MatrixTarget out = target(call.outputs[0]);
-  for_each_head(call, attention_inputs(call.inputs), call.outputs[1].mutable_data<float>(),
-                [&](AttentionArgs& args, const HeadPosition& position) {
-                  args.out = part(out, position.query_row, position.column);
-                  call.context.kernels().attention.forward(args);
-                });
+  for_each_head(
+      call, attention_inputs(setting, call.inputs), 1, call.outputs[1].mutable_data<float>(),
+      [](std::size_t) {},
+      [&](AttentionArgs& args, const HeadPosition& position) {
+        args.out = part(out, position.query_row, position.column);
+        call.context.kernels().attention.forward(args);
+      });
 }
+
+// Gradients of keys and values that the heads of a group share: each head's go to memory of the
+// task, where they are added in ascending order of heads, in fp32.
+class GroupSums {
+ public:
+  GroupSums(Context& context, std::size_t group, std::size_t keys, std::size_t width)
+      : context_(context), group_(group), width_(width), floats_(keys * width) {}
+  void begin(std::size_t tasks) {
+    if (group_ > 1)
+      memory_ = Storage::allocate(
+          context_.heap(), checked_multiply(4 * floats_ * sizeof(float), tasks, "attention"));
+  }
+  // Where a head's gradients go: the target if the head is alone, else memory. `which`: 0 for keys,
+  // 1 for values.
+  MatrixTarget place(const MatrixTarget& whole, const HeadPosition& position,
+                     std::size_t which) const {
+    if (group_ == 1) return whole;
+    return {.data = own(position.task, which, position.of_group != 0), .row_stride = width_};
+  }
+  // Adds a head's gradients of `keys` rows; the last head of the group writes the sum.
+  void add(const MatrixTarget& whole, std::size_t keys, const HeadPosition& position,
+           std::size_t which) const {
+    if (position.of_group == 0) return;
+    float* const sum = own(position.task, which, false);
+    const bool last = position.of_group + 1 == group_;
+    context_.kernels().element.binary(
+        {.rows = keys,
+         .columns = width_,
+         .a = {.data = sum, .row_stride = width_},
+         .b = {.data = own(position.task, which, true), .row_stride = width_},
+         .y = last ? whole : MatrixTarget{.data = sum, .row_stride = width_}});
+  }
+
+ private:
+  // The sum of the heads before, or the gradients of one head.
+  float* own(std::size_t task, std::size_t which, bool one) const {
+    return reinterpret_cast<float*>(memory_.data()) +
+           (4 * task + 2 * which + (one ? 1 : 0)) * floats_;
+  }
+
+  Context& context_;
+  std::size_t group_, width_, floats_;
+  Storage memory_;
+};
 
 // Inputs: qkv, out, log_sum_exp, dout, queries if they are separate, mask, query_begins. Outputs:
 // dqkv, and dqueries, which is empty if queries are not separate.
 inline void attention_backward_shape(const ShapeCall& call) {
   check_sequences("attention backward", call.inputs[0], call.sequences);
   check_shape("attention backward", "dout", call.inputs[3], call.inputs[1].shape());
-  const AttentionInputs inputs = attention_backward_inputs(call.inputs);
+  const AttentionInputs inputs =
+      attention_backward_inputs(call.attributes.as<AttentionSetting>(), call.inputs);
   call.outputs[0] = {inputs.all.shape(), inputs.all.dtype()};
   call.outputs[1] = {inputs.apart ? inputs.q.shape() : Shape{0}, inputs.all.dtype()};
 }
 
 inline void attention_backward_host(const OperatorCall& call) {
-  const AttentionInputs inputs = attention_backward_inputs(call.inputs);
+  const AttentionInputs inputs =
+      attention_backward_inputs(call.attributes.as<AttentionSetting>(), call.inputs);
   const TensorRows out = rows_of(call.context, call.inputs[1]),
                    dout = rows_of(call.context, call.inputs[3]);
   const MatrixTarget dqkv = target(call.outputs[0]);
   const MatrixTarget dq = inputs.apart ? target(call.outputs[1]) : dqkv;
   // The kernel's pointer serves both directions; backward only reads through it.
   auto* log_sum_exp = const_cast<float*>(call.inputs[2].data<float>());
-  for_each_head(call, inputs, log_sum_exp, [&](AttentionArgs& args, const HeadPosition& position) {
-    args.forward_out = part(operand(out), position.query_row, position.column);
-    args.dout = part(operand(dout), position.query_row, position.column);
-    args.dq = part(dq, position.query_row, position.column);
-    args.dk = part(dqkv, position.row, inputs.first_key + position.column);
-    args.dv = part(dqkv, position.row, inputs.first_value + position.column);
-    clear_rows(args.dk, args.keys, position.keys, args.width);
-    clear_rows(args.dv, args.keys, position.keys, args.width);
-    call.context.kernels().attention.backward(args);
-  });
+  GroupSums sums(call.context, inputs.group, call.sequences.longest(), inputs.width);
+  for_each_head(
+      call, inputs, inputs.group, log_sum_exp, [&](std::size_t tasks) { sums.begin(tasks); },
+      [&](AttentionArgs& args, const HeadPosition& position) {
+        args.forward_out = part(operand(out), position.query_row, position.column);
+        args.dout = part(operand(dout), position.query_row, position.column);
+        args.dq = part(dq, position.query_row, position.column);
+        const MatrixTarget dk = part(dqkv, position.row, inputs.first_key + position.key_column),
+                           dv = part(dqkv, position.row, inputs.first_value + position.key_column);
+        args.dk = sums.place(dk, position, 0);
+        args.dv = sums.place(dv, position, 1);
+        clear_rows(dk, args.keys, position.keys, args.width);
+        clear_rows(dv, args.keys, position.keys, args.width);
+        call.context.kernels().attention.backward(args);
+        sums.add(dk, args.keys, position, 0);
+        sums.add(dv, args.keys, position, 1);
+      });
 }
 
 // The rows are those of the queries: of the first rows, of other rows, or of all.
@@ -34899,7 +35198,8 @@ inline constexpr Operator attention{.name = "attention",
 }  // namespace ops
 
 inline void detail::attention_gradient(const GradientCall& call) {
-  const AttentionInputs inputs = attention_inputs(call.inputs);
+  const AttentionInputs inputs =
+      attention_inputs(call.attributes.as<AttentionSetting>(), call.inputs);
   const bool apart = inputs.apart;
   const Outputs gradients =
       run(call.context, ops::attention_backward, call.attributes,
@@ -35249,16 +35549,12 @@ inline void sums_by_segments(Context& context, const ColumnSumArgs& args) {
 
 // out = sums over the rows of a matrix, cut into segments. Threads share columns, or segments if
 // there are few columns.
-inline void column_sums(Context& context, const Tensor& matrix, const Segments& segments,
-                        float* out) {
-  const TensorRows x = rows_of(context, matrix);
-  const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
-  const ColumnSumArgs all{
-      .rows = rows, .columns = columns, .x = operand(x), .segments = segments, .out = out};
+inline void column_sums(Context& context, const ColumnSumArgs& all) {
+  const std::size_t rows = all.rows, columns = all.columns;
   constexpr std::size_t group = 16;  // columns are cut at whole cache lines
   const std::size_t groups = (columns + group - 1) / group;
   const auto width = static_cast<std::size_t>(context.executor().width);
-  if (groups != 0 && groups < width && segments.count > 1 &&
+  if (groups != 0 && groups < width && all.segments.count > 1 &&
       rows * columns / sums_at_once > operations_worth_a_task)
     return sums_by_segments(context, all);
   for_ranges(context, groups, rows * group, [&](std::size_t begin, std::size_t end) {
@@ -35266,9 +35562,18 @@ inline void column_sums(Context& context, const Tensor& matrix, const Segments& 
     ColumnSumArgs args = all;
     args.columns = last - first;
     args.x = part(all.x, 0, first);
-    args.out = out + first;
+    args.out = all.out + first;
     context.kernels().reduce.column_sums(args);
   });
+}
+inline void column_sums(Context& context, const Tensor& matrix, const Segments& segments,
+                        float* out) {
+  const TensorRows x = rows_of(context, matrix);
+  column_sums(context, {.rows = x.shape().rows(),
+                        .columns = x.shape().columns(),
+                        .x = operand(x),
+                        .segments = segments,
+                        .out = out});
 }
 
 // The same for the rows of a batch, each with its inner rows.
@@ -36455,6 +36760,88 @@ inline void detail::where_gradient(const GradientCall& call) {
     call.input_gradients[i].values =
         sum_to(call.context, chosen, call.inputs[i].shape(), call.output_sequences);
   }
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/ops/element/gated.hpp
+// The gate of a feed-forward part (SwiGLU, arXiv 2002.05202): y = silu(a) b, where x [..., 2 I]
+// holds a in its first I columns and b in the last, and y is [..., I] of x's type. One pass,
+// computed in fp32 and rounded once; the gradient reads x alone.
+//
+// Errors tensor.rank, tensor.dtype, tensor.shape (an odd number of columns).
+
+namespace SOMA_NAMESPACE {
+
+namespace detail {
+
+inline void gated_shape(const ShapeCall& call) {
+  const Tensor& x = call.inputs[0];
+  check_min_rank("gated", "x", x, 1);
+  check_floating("gated", "x", x);
+  const std::size_t columns = x.shape().columns();
+  if (columns % 2 != 0)
+    fail(error_id::tensor_shape, "gated", "x", x.describe(), "an even number of columns");
+  call.outputs[0] = {x.shape().with(x.rank() - 1, columns / 2), x.dtype()};
+}
+
+inline void gated_host(const OperatorCall& call) {
+  const TensorRows x = rows_of(call.context, call.inputs[0]);
+  const MatrixTarget y = target(call.outputs[0]);
+  const std::size_t columns = x.columns() / 2;
+  for_ranges(call.context, x.rows(), columns * 12, [&](std::size_t begin, std::size_t end) {
+    call.context.kernels().element.gated({.rows = end - begin,
+                                          .columns = columns,
+                                          .x = part(operand(x), begin, 0),
+                                          .y = part(y, begin, 0)});
+  });
+}
+
+// Inputs x, dy; output dx.
+inline void gated_backward_shape(const ShapeCall& call) {
+  const Shape& shape = call.inputs[0].shape();
+  check_shape("gated backward", "dy", call.inputs[1],
+              shape.with(shape.rank() - 1, shape.columns() / 2));
+  call.outputs[0] = {shape, call.inputs[0].dtype()};
+}
+inline void gated_backward_host(const OperatorCall& call) {
+  const TensorRows x = rows_of(call.context, call.inputs[0]),
+                   dy = rows_of(call.context, call.inputs[1]);
+  const MatrixTarget dx = target(call.outputs[0]);
+  const std::size_t columns = x.columns() / 2;
+  for_ranges(call.context, x.rows(), columns * 16, [&](std::size_t begin, std::size_t end) {
+    call.context.kernels().element.gated_backward({.rows = end - begin,
+                                                   .columns = columns,
+                                                   .x = part(operand(x), begin, 0),
+                                                   .dy = part(operand(dy), begin, 0),
+                                                   .dx = part(dx, begin, 0)});
+  });
+}
+
+inline void gated_gradient(const GradientCall& call);
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator gated_backward{.name = "gated backward",
+                                         .min_inputs = 2,
+                                         .max_inputs = 2,
+                                         .shape = &detail::gated_backward_shape,
+                                         .host = &detail::gated_backward_host};
+
+inline constexpr Operator gated{.name = "gated",
+                                .keeps_inputs = 1,
+                                .shape = &detail::gated_shape,
+                                .host = &detail::gated_host,
+                                .gradient = &detail::gated_gradient,
+                                .wide_gradients = true,
+                                .built_in_samples = true};
+
+}  // namespace ops
+
+inline void detail::gated_gradient(const GradientCall& call) {
+  call.input_gradients[0].values =
+      run(call.context, ops::gated_backward, {}, {call.inputs[0], call.output_gradients[0]})[0];
 }
 
 }  // namespace SOMA_NAMESPACE
@@ -39480,7 +39867,7 @@ inline float loss_denominator(LossReduction reduction, double given, std::size_t
 }  // namespace detail
 }  // namespace SOMA_NAMESPACE
 // ---- soma/ops/loss/settings.hpp
-// The settings of cosine_loss and ctc_loss.
+// The settings of cosine_loss, ctc_loss and the gradient of head_loss.
 
 namespace SOMA_NAMESPACE {
 
@@ -39497,6 +39884,14 @@ struct CtcSetting {
   bool record = true;          // false: without what the gradient needs
 };
 void fields(FieldVisitor& visitor, CtcSetting& setting);
+
+// The gradients of head_loss that are wanted, and the types of those that are sums over the batch.
+struct HeadGradientSetting {
+  CrossEntropySetting loss{};
+  bool x = true, weight = true, bias = false;
+  std::optional<DType> x_type{}, weight_type{};
+};
+void fields(FieldVisitor& visitor, HeadGradientSetting& setting);
 
 }  // namespace SOMA_NAMESPACE
 
@@ -40017,6 +40412,557 @@ inline void detail::element_loss_gradient(const GradientCall& call) {
   call.input_gradients[0].values =
       run(call.context, ops::element_loss_backward, call.attributes,
           {call.inputs[0], call.inputs[1], call.output_gradients[0]}, call.sequences)[0];
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/ops/loss/head_loss.hpp
+// head_loss: the cross entropy of a model's head, logits = x weight^T + bias, whose logits
+// [rows, classes] never exist as a whole. Both directions make them for 4,096 classes at a time:
+// forward keeps the log-sum-exp of each row; backward makes a panel's logits again, turns them into
+// their gradient in place, completes the panel's rows of the weight's gradient in the order of the
+// batch's shards, and adds the panel's share to the gradient of x, in the order of panels.
+//
+// Inputs:
+//   x        [rows, C], of any floating type
+//   weight   [V, C]
+//   labels   int32 or int64 [rows]: the class of each row, or ignore_index. With offsets: the
+//            classes of all rows, ascending within a row, each once
+//   bias     [V], or left out
+//   offsets  int64 [rows + 1]: row i has labels[offsets[i]] up to labels[offsets[i + 1]], of which
+//            each has the same share; or left out
+// Outputs: the loss, fp32, as of cross_entropy: the mean over the rows that count, their sum, or
+// one number for each row; and [rows, 2], the log-sum-exp in two terms (CrossEntropyArgs).
+//
+// Rows without a label have loss 0 and gradient 0, and cost nothing. Logits, sums and the gradient
+// of x are fp32; gradients of logits have the type of x where that has 16 bits, else fp32. Memory:
+// 16 KiB for each row, and in backward the gradient of x in fp32.
+//
+// Errors tensor.rank, tensor.shape, tensor.dtype, operator.value (a label that is no class, lists
+// that do not ascend).
+
+// ---- soma/ops/loss/class_panels.hpp
+// The parts of head_loss: the rows that have labels, and the logits of a panel of classes at a
+// time.
+
+namespace SOMA_NAMESPACE::detail {
+
+// Only this many columns of the logits [rows, classes] exist at a time.
+inline constexpr std::size_t panel_classes = 4096;
+
+// Inputs of head_loss. Backward has two more before `bias`.
+struct HeadInputs {
+  HeadInputs(std::span<const Tensor> inputs, std::size_t bias_index)
+      : x(inputs[0]),
+        weight(inputs[1]),
+        labels(inputs[2]),
+        bias(input_or_none(inputs, bias_index)),
+        offsets(input_or_none(inputs, bias_index + 1)) {}
+
+  const Tensor &x, &weight, &labels;
+  Tensor bias, offsets;
+};
+
+// The rows of x that have a label. The others count nothing: they are left out of all products, and
+// x itself is read where there are none of them.
+class LabelledRows {
+ public:
+  // Errors operator.value: a label that is no class, or lists that do not ascend.
+  LabelledRows(Context& context, const HeadInputs& inputs, const CrossEntropySetting& setting,
+               const Sequences& batch)
+      : kept_(context.heap()),
+        begins_(context.heap()),
+        labels_(context.heap()),
+        bounds_(context.heap()),
+        all_(inputs.x.size(0)) {
+    const Tensor labels = contiguous(context, inputs.labels);
+    if (inputs.offsets.defined())
+      take_lists(labels, contiguous(context, inputs.offsets), inputs.weight.size(0));
+    else
+      take_labels(labels, setting.ignore_index, inputs.weight.size(0));
+    begins_.push_back(labels_.size());
+    const RowSegments segments(batch, all_);
+    for (std::size_t i = 0; i <= segments.get().count; ++i)
+      bounds_.push_back(static_cast<std::size_t>(
+          std::lower_bound(kept_.begin(), kept_.end(), segments.get().bounds[i]) - kept_.begin()));
+    x_ = rows_of(context, complete() ? inputs.x : gathered(context, inputs.x));
+  }
+
+  std::size_t count() const { return kept_.size(); }
+  bool complete() const { return count() == all_; }
+  // The row's number in x.
+  std::size_t operator[](std::size_t i) const { return kept_[i]; }
+  // Ascending.
+  std::span<const std::int64_t> labels(std::size_t i) const {
+    return {labels_.data() + begins_[i], begins_[i + 1] - begins_[i]};
+  }
+  // Those of a row that are in a panel.
+  std::span<const std::int64_t> labels(std::size_t i, std::size_t first,
+                                       std::size_t classes) const {
+    const std::span<const std::int64_t> own = labels(i);
+    const auto at = [&](std::size_t label) {
+      return static_cast<std::size_t>(
+          std::lower_bound(own.begin(), own.end(), static_cast<std::int64_t>(label)) - own.begin());
+    };
+    const std::size_t begin = at(first);
+    return own.subspan(begin, at(first + classes) - begin);
+  }
+  const TensorRows& x() const { return x_; }
+  // The shards of the batch.
+  Segments segments() const { return {bounds_.data(), bounds_.size() - 1}; }
+
+ private:
+  void take_labels(const Tensor& labels, std::int64_t ignored, std::size_t classes) {
+    kept_.reserve(all_);
+    for (std::size_t i = 0; i < all_; ++i) {
+      const std::int64_t label = index_at(labels, i);
+      if (label == ignored) continue;
+      if (label < 0 || static_cast<std::uint64_t>(label) >= classes)
+        fail(error_id::operator_value, "head_loss", "labels[" + std::to_string(i) + "]",
+             std::to_string(label), "0 to " + std::to_string(classes) + " - 1, or ignore_index");
+      add(i);
+      labels_.push_back(label);
+    }
+  }
+  void take_lists(const Tensor& labels, const Tensor& offsets, std::size_t classes) {
+    const std::span<const std::int64_t> at = offsets.span<std::int64_t>();
+    const auto refuse = [&](std::int64_t given) {
+      fail(
+          error_id::operator_value, "head_loss", "offsets", std::to_string(given),
+          "ascending numbers from 0 to the number of labels, " + std::to_string(labels.elements()));
+    };
+    if (at.front() != 0 || static_cast<std::uint64_t>(at.back()) != labels.elements())
+      refuse(at.back());
+    for (std::size_t i = 0; i < all_; ++i) {
+      if (at[i + 1] < at[i] || at[i + 1] > at.back()) refuse(at[i + 1]);
+      if (at[i + 1] != at[i]) add(i);
+      std::int64_t before = -1;
+      for (std::int64_t k = at[i]; k < at[i + 1]; ++k) {
+        const std::int64_t label = index_at(labels, static_cast<std::size_t>(k));
+        if (label <= before || static_cast<std::uint64_t>(label) >= classes)
+          fail(error_id::operator_value, "head_loss", "labels[" + std::to_string(k) + "]",
+               std::to_string(label),
+               "ascending numbers of a row, below the " + std::to_string(classes) + " classes");
+        before = label;
+        labels_.push_back(label);
+      }
+    }
+  }
+  void add(std::size_t row) {
+    kept_.push_back(row);
+    begins_.push_back(labels_.size());
+  }
+  Tensor gathered(Context& context, const Tensor& x) const {
+    const Tensor all = contiguous(context, x);
+    const Tensor some = Tensor::empty(context, Shape{count(), x.size(1)}, x.dtype());
+    if (some.elements() == 0) return some;
+    const std::size_t bytes = x.size(1) * size_of(x.dtype());
+    const std::byte* const from = all.raw();
+    std::byte* const to = some.mutable_raw();
+    for_ranges(context, count(), x.size(1) / 4, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i)
+        std::memcpy(to + i * bytes, from + kept_[i] * bytes, bytes);
+    });
+    return some;
+  }
+
+  HeapVector<std::size_t> kept_, begins_;
+  HeapVector<std::int64_t> labels_;
+  HeapVector<std::size_t> bounds_;
+  std::size_t all_;
+  TensorRows x_;
+};
+
+// The logits of a panel of classes: x weight^T + bias, in fp32.
+class ClassPanels {
+ public:
+  ClassPanels(Context& context, const TensorRows& x, const Tensor& weight, const Tensor& bias)
+      : context_(context),
+        x_(x),
+        weight_(rows_of(context, weight)),
+        bias_(plain_fp32(context, bias)),
+        classes_(weight.size(0)),
+        stride_((std::min)(panel_classes, classes_) + apart),
+        logits_(Tensor::empty(context, Shape{x.rows(), stride_})) {}
+
+  std::size_t classes() const { return classes_; }
+  // Elements from row to row.
+  std::size_t stride() const { return stride_; }
+  // Rows of the weight, from a class on.
+  MatrixOperand weight(std::size_t first) const { return part(operand(weight_), first, 0); }
+
+  // Calls each(first class, classes, logits [rows, classes]), which may overwrite the logits.
+  template <class Each>
+  void for_each(const Each& each) {
+    if (x_.rows() == 0) return;
+    for (std::size_t first = 0; first < classes_; first += panel_classes) {
+      const std::size_t classes = (std::min)(panel_classes, classes_ - first);
+      GemmArgs args{.m = x_.rows(), .n = classes, .k = x_.columns()};
+      args.a = operand(x_);
+      args.b = transposed(weight(first));
+      args.c = {.data = logits_.mutable_data<float>(), .row_stride = stride_};
+      if (bias_.defined()) args.epilogue.bias = bias_.data<float>() + first;
+      multiply(context_, args);
+      each(first, classes, logits_.mutable_data<float>());
+    }
+  }
+
+ private:
+  // Rows that lie a power of two apart would share few sets of a cache.
+  static constexpr std::size_t apart = 16;
+
+  Context& context_;
+  const TensorRows& x_;
+  TensorRows weight_;
+  Tensor bias_;
+  std::size_t classes_, stride_;
+  Tensor logits_;
+};
+
+// The sums over the classes of a row so far, relative to the largest logit of these. Their
+// logarithm in two terms is that of CrossEntropyArgs: the largest logit itself is left out of the
+// sum of exponentials, so a loss near 0 keeps its digits.
+class RowSums {
+ public:
+  void add(const ClassSums& panel, std::size_t classes) {
+    const auto own = static_cast<double>(panel.largest);
+    const double others =
+        static_cast<double>(panel.below) + static_cast<double>(panel.at_largest) - 1;
+    auto differences = static_cast<double>(panel.differences);
+    if (classes_ == 0 || own == largest_) {
+      others_ = classes_ == 0 ? others : others_ + others + 1;
+      differences_ += differences;
+    } else if (own > largest_) {
+      others_ = others + (others_ + 1) * portable_exp(largest_ - own);
+      differences_ += differences + static_cast<double>(classes_) * (largest_ - own);
+    } else {
+      others_ += (others + 1) * portable_exp(own - largest_);
+      differences_ += differences + static_cast<double>(classes) * (own - largest_);
+    }
+    if (classes_ == 0 || own > largest_) largest_ = own;
+    classes_ += classes;
+  }
+  void add_label(float logit) { labels_ += static_cast<double>(logit); }
+
+  double largest() const { return largest_; }
+  // log(sum of exp(x - largest)). With one infinite logit it is 0, because all other exponentials
+  // vanish beside it. NaN if several logits are infinite, or if all are -infinity.
+  double log_sum() const {
+    if (std::isinf(largest_) && !(largest_ > 0 && others_ == 0))
+      return std::numeric_limits<double>::quiet_NaN();
+    // log(1 + others), to full precision: the error of 1 + others cancels.
+    const double sum = 1 + others_;
+    return sum == 1 ? others_ : portable_log(sum) * (others_ / (sum - 1));
+  }
+  // The loss of a row with so many labels, of which each has the same share.
+  double loss(std::size_t labels, double smoothing) const {
+    const double own = labels_ / static_cast<double>(labels), log_sum = this->log_sum();
+    const double from_label = log_sum - (own == largest_ ? 0 : own - largest_);
+    if (smoothing == 0) return from_label;
+    const double from_mean = log_sum - differences_ / static_cast<double>(classes_);
+    // A share of zero does not multiply an infinity.
+    return (smoothing == 1 ? 0 : (1 - smoothing) * from_label) + smoothing * from_mean;
+  }
+
+ private:
+  double largest_ = 0, others_ = 0, differences_ = 0, labels_ = 0;
+  std::size_t classes_ = 0;
+};
+
+}  // namespace SOMA_NAMESPACE::detail
+
+namespace SOMA_NAMESPACE {
+
+namespace detail {
+
+inline void head_loss_shape(const ShapeCall& call) {
+  const auto& setting = call.attributes.as<CrossEntropySetting>();
+  const HeadInputs inputs(call.inputs, 3);
+  const Tensor &x = inputs.x, &weight = inputs.weight;
+  check_rank("head_loss", "x", x, 2);
+  check_floating("head_loss", "x", x);
+  check_rank("head_loss", "weight", weight, 2);
+  check_floating("head_loss", "weight", weight);
+  if (weight.size(1) != x.size(1) || weight.size(0) == 0)
+    fail(error_id::tensor_shape, "head_loss", "weight", weight.describe(),
+         "at least one row as wide as x, " + x.describe());
+  check_index_type("head_loss", "labels", inputs.labels);
+  if (inputs.bias.defined()) check_shape("head_loss", "bias", inputs.bias, Shape{weight.size(0)});
+  if (inputs.offsets.defined()) {
+    check_rank("head_loss", "labels", inputs.labels, 1);
+    if (inputs.offsets.dtype() != DType::int64)
+      fail(error_id::tensor_dtype, "head_loss", "offsets", inputs.offsets.describe(), "int64");
+    check_shape("head_loss", "offsets", inputs.offsets, Shape{x.size(0) + 1});
+  } else {
+    check_shape("head_loss", "labels", inputs.labels, Shape{x.size(0)});
+  }
+  call.outputs[0] = {setting.reduction == LossReduction::none ? Shape{x.size(0)} : Shape{},
+                     DType::fp32};
+  call.outputs[1] = {Shape{x.size(0), 2}, DType::fp32};
+}
+
+inline double head_loss_products(const OperatorCall& call, double products) {
+  return products * 2.0 * static_cast<double>(call.inputs[0].elements()) *
+         static_cast<double>(call.inputs[1].size(0));
+}
+inline double head_loss_operations(const OperatorCall& call) { return head_loss_products(call, 1); }
+
+// The sums of all rows, panel by panel.
+inline HeapVector<RowSums> head_sums(Context& context, const LabelledRows& rows,
+                                     ClassPanels& panels, bool differences) {
+  HeapVector<RowSums> sums(rows.count(), context.heap());
+  HeapVector<ClassSums> own(rows.count(), context.heap());
+  panels.for_each([&](std::size_t first, std::size_t classes, const float* logits) {
+    for_ranges(context, rows.count(), classes * 16, [&](std::size_t begin, std::size_t end) {
+      const float* const from = logits + begin * panels.stride();
+      context.kernels().loss.class_sums({.rows = end - begin,
+                                         .columns = classes,
+                                         .logits = {.data = from, .row_stride = panels.stride()},
+                                         .differences = differences,
+                                         .sums = own.data() + begin});
+      for (std::size_t i = begin; i < end; ++i) {
+        sums[i].add(own[i], classes);
+        for (const std::int64_t label : rows.labels(i, first, classes))
+          sums[i].add_label(logits[i * panels.stride() + static_cast<std::size_t>(label) - first]);
+      }
+    });
+  });
+  return sums;
+}
+
+inline void head_loss_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<CrossEntropySetting>();
+  Context& context = call.context;
+  const HeadInputs inputs(call.inputs, 3);
+  const LabelledRows rows(context, inputs, setting, call.sequences);
+  ClassPanels panels(context, rows.x(), inputs.weight, inputs.bias);
+  const auto smoothing = static_cast<double>(setting.label_smoothing);
+  const HeapVector<RowSums> sums = head_sums(context, rows, panels, smoothing != 0);
+  const std::size_t all = inputs.x.size(0);
+  const bool each = setting.reduction == LossReduction::none;
+  const Tensor losses = each ? call.outputs[0] : Tensor::empty(context, Shape{all});
+  auto* const loss = losses.mutable_data<float>();
+  auto* const log_sums = call.outputs[1].mutable_data<float>();
+  std::fill_n(loss, all, 0.0f);
+  std::fill_n(log_sums, 2 * all, 0.0f);
+  for (std::size_t i = 0; i < rows.count(); ++i) {
+    const std::size_t row = rows[i];
+    loss[row] = static_cast<float>(sums[i].loss(rows.labels(i).size(), smoothing));
+    log_sums[2 * row] = static_cast<float>(sums[i].largest());
+    log_sums[2 * row + 1] = static_cast<float>(sums[i].log_sum());
+  }
+  if (!each)
+    *call.outputs[0].mutable_data<float>() =
+        ordered_sum(context, losses, Shape{all}, call.sequences) /
+        loss_denominator(setting.reduction, setting.denominator, rows.count());
+}
+
+// ---- backward
+
+// Inputs x, weight, labels, log_sum_exp, dloss, bias, offsets. Outputs dx, dweight, dbias, empty
+// where they are not wanted.
+inline void head_loss_backward_shape(const ShapeCall& call) {
+  const auto& setting = call.attributes.as<HeadGradientSetting>();
+  const Tensor &x = call.inputs[0], &weight = call.inputs[1];
+  const auto wanted = [](bool is_wanted, const Shape& shape, DType dtype) -> TensorSpec {
+    return {is_wanted ? shape : Shape{0}, dtype};
+  };
+  call.outputs[0] = wanted(setting.x, x.shape(), setting.x_type.value_or(x.dtype()));
+  call.outputs[1] =
+      wanted(setting.weight, weight.shape(), setting.weight_type.value_or(DType::fp32));
+  call.outputs[2] = wanted(setting.bias, Shape{weight.size(0)}, DType::fp32);
+}
+
+// The gradients of a panel's logits, in place of the logits.
+class LogitGradients {
+ public:
+  LogitGradients(Context& context, const LabelledRows& rows, const CrossEntropySetting& setting,
+                 const Tensor& log_sums, const Tensor& dloss, std::size_t classes)
+      : context_(context),
+        rows_(rows),
+        smoothing_(setting.label_smoothing),
+        classes_(classes),
+        dtype_(size_of(rows.x().dtype()) == 2 ? rows.x().dtype() : DType::fp32),
+        labels_(rows.count(), context.heap()),
+        log_sums_(2 * rows.count(), context.heap()),
+        factors_(rows.count(), context.heap()) {
+    const bool each = setting.reduction == LossReduction::none;
+    const float divisor = loss_denominator(setting.reduction, setting.denominator, rows.count());
+    for (std::size_t i = 0; i < rows.count(); ++i) {
+      const std::span<const std::int64_t> own = rows.labels(i);
+      labels_[i] = own.size() == 1 ? own[0] : no_label;
+      several_ |= own.size() > 1;
+      log_sums_[2 * i] = log_sums.data<float>()[2 * rows[i]];
+      log_sums_[2 * i + 1] = log_sums.data<float>()[2 * rows[i] + 1];
+      factors_[i] = each ? dloss.data<float>()[rows[i]] : dloss.data<float>()[0] / divisor;
+    }
+    if (several_ && dtype_ != DType::fp32)
+      fail(error_id::tensor_dtype, "head_loss", "x", rows.x().tensor().describe(),
+           "fp32, where rows have several labels");
+  }
+
+  // Overwrites logits whose rows lie `stride` numbers apart.
+  MatrixOperand make(std::size_t first, std::size_t classes, float* logits, std::size_t stride) {
+    const MatrixTarget to{
+        .data = logits, .dtype = dtype_, .row_stride = stride * sizeof(float) / size_of(dtype_)};
+    for_ranges(context_, rows_.count(), classes * 16, [&](std::size_t begin, std::size_t end) {
+      context_.kernels().loss.cross_entropy_backward(
+          {.rows = end - begin,
+           .columns = classes,
+           .first_class = first,
+           .classes = classes_,
+           .logits = {.data = logits + begin * stride, .row_stride = stride},
+           .labels = labels_.data() + begin,
+           .ignore_index = (std::numeric_limits<std::int64_t>::min)(),
+           .smoothing = smoothing_,
+           .log_sum_exp = log_sums_.data() + 2 * begin,
+           .factors = factors_.data() + begin,
+           .dlogits = part(to, begin, 0)});
+      for (std::size_t i = begin; several_ && i < end; ++i)
+        subtract_shares(i, first, classes, logits + i * stride);
+    });
+    return {.data = logits, .dtype = dtype_, .row_stride = to.row_stride};
+  }
+
+ private:
+  static constexpr std::int64_t no_label = -1;
+
+  void subtract_shares(std::size_t i, std::size_t first, std::size_t classes, float* row) const {
+    if (labels_[i] != no_label) return;
+    const float share = (1 - smoothing_) * factors_[i] / static_cast<float>(rows_.labels(i).size());
+    for (const std::int64_t label : rows_.labels(i, first, classes))
+      row[static_cast<std::size_t>(label) - first] -= share;
+  }
+
+  Context& context_;
+  const LabelledRows& rows_;
+  float smoothing_;
+  std::size_t classes_;
+  DType dtype_;
+  bool several_ = false;
+  HeapVector<std::int64_t> labels_;  // no_label: none, or several
+  HeapVector<float> log_sums_, factors_;
+};
+
+inline void clear(const Tensor& tensor) {
+  if (tensor.elements() != 0) std::memset(tensor.mutable_raw(), 0, tensor.bytes());
+}
+
+// The fp32 sums of the rows that have labels, as rows of the result; the others are 0.
+inline void spread_rows(Context& context, const Tensor& sums, const LabelledRows& rows,
+                        const Tensor& result) {
+  if (!rows.complete()) clear(result);
+  const TensorRows from = rows_of(context, sums);
+  const MatrixTarget to = target(result);
+  for_ranges(context, rows.count(), sums.size(1), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i)
+      context.kernels().element.unary({.rows = 1,
+                                       .columns = sums.size(1),
+                                       .x = part(operand(from), i, 0),
+                                       .y = part(to, rows[i], 0)});
+  });
+}
+
+inline void head_loss_backward_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<HeadGradientSetting>();
+  Context& context = call.context;
+  const HeadInputs inputs(call.inputs, 5);
+  const Tensor &dx = call.outputs[0], &dweight = call.outputs[1], &dbias = call.outputs[2];
+  const LabelledRows rows(context, inputs, setting.loss, call.sequences);
+  if (rows.count() == 0) {
+    for (const Tensor& output : call.outputs) clear(output);
+    return;
+  }
+  ClassPanels panels(context, rows.x(), inputs.weight, inputs.bias);
+  LogitGradients gradients(context, rows, setting.loss, contiguous(context, call.inputs[3]),
+                           contiguous(context, call.inputs[4]), panels.classes());
+  const std::size_t width = inputs.x.size(1);
+  const bool in_place = rows.complete() && dx.dtype() == DType::fp32;
+  Tensor sums = dx;
+  if (setting.x && !in_place) sums = Tensor::empty(context, Shape{rows.count(), width});
+  panels.for_each([&](std::size_t first, std::size_t classes, float* logits) {
+    const MatrixOperand d = gradients.make(first, classes, logits, panels.stride());
+    if (setting.weight) {
+      GemmArgs args{.m = classes, .n = width, .k = rows.count()};
+      args.a = transposed(d);
+      args.b = operand(rows.x());
+      args.c = part(target(dweight), first, 0);
+      args.segments = rows.segments();
+      // It is read once all gradients are complete; a small one may still be in the cache then.
+      args.stream_c = classes * width * size_of(dweight.dtype()) > (std::size_t{2} << 20);
+      multiply(context, args);
+    }
+    if (setting.bias)
+      column_sums(context, {.rows = rows.count(),
+                            .columns = classes,
+                            .x = d,
+                            .segments = rows.segments(),
+                            .out = dbias.mutable_data<float>() + first});
+    if (setting.x) {
+      GemmArgs args{.m = rows.count(), .n = width, .k = classes};
+      args.a = d;
+      args.b = panels.weight(first);
+      args.c = target(sums);
+      args.epilogue.accumulate = first != 0;
+      multiply(context, args);
+    }
+  });
+  if (setting.x && !in_place) spread_rows(context, sums, rows, dx);
+}
+
+inline double head_loss_backward_operations(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<HeadGradientSetting>();
+  return head_loss_products(call, 1 + (setting.x ? 1 : 0) + (setting.weight ? 1 : 0));
+}
+
+inline void head_loss_gradient(const GradientCall& call);
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator head_loss_backward{.name = "head_loss backward",
+                                             .min_inputs = 5,
+                                             .max_inputs = 7,
+                                             .outputs = 3,
+                                             .shape = &detail::head_loss_backward_shape,
+                                             .host = &detail::head_loss_backward_host,
+                                             .operations = &detail::head_loss_backward_operations};
+
+inline constexpr Operator head_loss{.name = "head_loss",
+                                    .min_inputs = 3,
+                                    .max_inputs = 5,
+                                    .outputs = 2,
+                                    .keeps_inputs = 31,
+                                    .keeps_outputs = 2,
+                                    .batch_inputs = 1,
+                                    .shape = &detail::head_loss_shape,
+                                    .host = &detail::head_loss_host,
+                                    .gradient = &detail::head_loss_gradient,
+                                    .wide_gradients = true,
+                                    .built_in_samples = true,
+                                    .operations = &detail::head_loss_operations};
+
+}  // namespace ops
+
+inline void detail::head_loss_gradient(const GradientCall& call) {
+  const auto wanted = [&](std::size_t input) {
+    return input < call.wanted.size() && call.wanted[input];
+  };
+  const HeadInputs inputs(call.inputs, 3);
+  const Outputs gradients =
+      run(call.context, ops::head_loss_backward,
+          HeadGradientSetting{.loss = call.attributes.as<CrossEntropySetting>(),
+                              .x = wanted(0),
+                              .weight = wanted(1),
+                              .bias = wanted(3),
+                              .x_type = call.sum_type(0),
+                              .weight_type = call.sum_type(1)},
+          {inputs.x, inputs.weight, inputs.labels, call.outputs[1], call.output_gradients[0],
+           inputs.bias, inputs.offsets},
+          call.sequences);
+  if (wanted(0)) call.input_gradients[0].values = gradients[0];
+  if (wanted(1)) call.input_gradients[1].values = gradients[1];
+  if (wanted(3)) call.input_gradients[3].values = gradients[2];
 }
 
 }  // namespace SOMA_NAMESPACE
@@ -42140,12 +43086,14 @@ inline void detail::rnn_gradient(const GradientCall& whole) {
 // Rotary positions (RoFormer, arXiv 2104.09864): each pair of columns of a head is rotated by an
 // angle that grows with the row's position in its sequence, so that products of queries and keys
 // depend on their distance. Pairs are columns i and i + D / 2 of a head of D columns, as in
-// GPT-NeoX and Llama; pair i turns by position * base^(-2 i / D).
+// GPT-NeoX and Llama; pair i turns by position * base^(-2 i / D), or less (RotaryScaling). Queries
+// and keys that lie side by side turn in one call: `heads` counts both, and `columns` ends before
+// the values.
 //
 // x is [rows, C] whose rows form sequences, or [..., T, C]: there positions count along T. Angles
 // are computed in double; results are rounded once to x's type. The gradient rotates back.
 //
-// Errors tensor.rank, tensor.dtype, operator.value (heads, columns, base, positions),
+// Errors tensor.rank, tensor.dtype, operator.value (heads, columns, base, positions, scaling),
 // operator.sequences (rank 2 without sequences).
 
 namespace SOMA_NAMESPACE {
@@ -42177,6 +43125,12 @@ inline void check_rotary(const ShapeCall& call) {
          std::to_string(setting.first_position) + " beside sequences of " +
              std::to_string(longest) + " rows",
          "positions below 2^20");
+  const RotaryScaling& scaling = setting.scaling;
+  if (scaling.kind == RotaryScaling::Kind::llama3 &&
+      !(scaling.low_frequency_factor < scaling.high_frequency_factor))
+    fail(error_id::operator_value, "rotary", "scaling.low_frequency_factor",
+         std::to_string(scaling.low_frequency_factor),
+         "below high_frequency_factor, " + std::to_string(scaling.high_frequency_factor));
 }
 
 inline void rotary_shape(const ShapeCall& call) {
@@ -42184,18 +43138,48 @@ inline void rotary_shape(const ShapeCall& call) {
   call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
 }
 
-// The angle of a pair at a position: its cosine and sine.
-struct RotaryTurn {
-  RotaryTurn(const RotarySetting& setting, std::size_t width, std::size_t position,
-             std::size_t pair) {
-    const double exponent = -2.0 * static_cast<double>(pair) / static_cast<double>(width);
-    const double angle = static_cast<double>(position + setting.first_position) *
-                         portable_pow(static_cast<double>(setting.base), exponent);
-    cosine = portable_cosine(angle);
-    sine = portable_sine(angle);
+// How far a pair turns in a row.
+inline double rotary_frequency(const RotarySetting& setting, std::size_t width, std::size_t pair) {
+  constexpr double two_pi = 6.283185307179586477;
+  const double exponent = -2.0 * static_cast<double>(pair) / static_cast<double>(width);
+  const double own = portable_pow(static_cast<double>(setting.base), exponent);
+  const RotaryScaling& scaling = setting.scaling;
+  const double slow = own / static_cast<double>(scaling.factor);
+  switch (scaling.kind) {
+    case RotaryScaling::Kind::none:
+      return own;
+    case RotaryScaling::Kind::linear:
+      return slow;
+    case RotaryScaling::Kind::llama3:
+      break;
   }
-  double cosine, sine;
-};
+  // The turns of the pair in the sequences that the model began with.
+  const double turns = static_cast<double>(scaling.original_positions) * own / two_pi;
+  const auto low = static_cast<double>(scaling.low_frequency_factor),
+             high = static_cast<double>(scaling.high_frequency_factor);
+  if (turns > high) return own;
+  if (turns < low) return slow;
+  const double share = (turns - low) / (high - low);
+  return (1 - share) * slow + share * own;
+}
+
+// Calls each(i, cosine, sine) for the angles of all positions and pairs, i = position * pairs +
+// pair, on several threads.
+template <class Each>
+void for_rotary_turns(Context& context, const RotarySetting& setting, std::size_t positions,
+                      std::size_t width, const Each& each) {
+  const std::size_t pairs = width / 2;
+  HeapVector<double> frequencies(pairs, context.heap());
+  for (std::size_t pair = 0; pair < pairs; ++pair)
+    frequencies[pair] = rotary_frequency(setting, width, pair);
+  for_ranges(context, positions, pairs * 64, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin * pairs; i < end * pairs; ++i) {
+      const double angle =
+          static_cast<double>(i / pairs + setting.first_position) * frequencies[i % pairs];
+      each(i, portable_cosine(angle), portable_sine(angle));
+    }
+  });
+}
 
 // `back`: true for the gradient.
 inline void turn_rows(const OperatorCall& call, bool back) {
@@ -42210,13 +43194,11 @@ inline void turn_rows(const OperatorCall& call, bool back) {
   const std::size_t width = rotary_columns(setting, x.tensor()) / setting.heads, half = width / 2;
   HeapVector<float> cosines(positions * half, context.heap()),
       sines(positions * half, context.heap());
-  for_ranges(context, positions, half * 64, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin * half; i < end * half; ++i) {
-      const RotaryTurn turn(setting, width, i / half, i % half);
-      cosines[i] = static_cast<float>(turn.cosine);
-      sines[i] = static_cast<float>(turn.sine);
-    }
-  });
+  for_rotary_turns(context, setting, positions, width,
+                   [&](std::size_t i, double cosine, double sine) {
+                     cosines[i] = static_cast<float>(cosine);
+                     sines[i] = static_cast<float>(sine);
+                   });
   HeapVector<std::size_t> table_rows(rows, context.heap());
   if (ragged)
     for (std::size_t i = 0; i < call.sequences.count(); ++i)
@@ -42633,7 +43615,11 @@ constexpr auto list_operators(std::index_sequence<unary...>, std::index_sequence
                     &ops::sequence_pool,
                     &ops::rnn,
                     &ops::rnn_backward,
-                    &ops::ctc_loss};
+                    &ops::ctc_loss,
+                    &ops::gated,
+                    &ops::gated_backward,
+                    &ops::head_loss,
+                    &ops::head_loss_backward};
 }
 inline constexpr auto operator_list = list_operators(std::make_index_sequence<unary_count>(),
                                                      std::make_index_sequence<binary_count>());
@@ -42689,6 +43675,8 @@ constexpr BuiltInOperators make_built_in(std::index_sequence<unary...>,
           .sequence_pool = &ops::sequence_pool,
           .rnn = &ops::rnn,
           .ctc_loss = &ops::ctc_loss,
+          .gated = &ops::gated,
+          .head_loss = &ops::head_loss,
           .clamp = &ops::parametric<Clamp>,
           .power = &ops::parametric<Power>,
           .leaky_relu = &ops::parametric<Leaky>,
@@ -48956,6 +49944,15 @@ SOMA_INLINE void fields(FieldVisitor& visitor, CtcSetting& setting) {
   visitor.key("blank", setting.blank);
   visitor.key("zero_infinity", setting.zero_infinity);
   visitor.key("record", setting.record);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, HeadGradientSetting& setting) {
+  visitor.key("loss", setting.loss);
+  visitor.key("x", setting.x);
+  visitor.key("weight", setting.weight);
+  visitor.key("bias", setting.bias);
+  visitor.key("x_type", setting.x_type);
+  visitor.key("weight_type", setting.weight_type);
 }
 
 }  // namespace SOMA_NAMESPACE
