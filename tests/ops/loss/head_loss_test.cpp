@@ -149,7 +149,7 @@ double distance(const std::vector<float>& got, const std::vector<double>& wanted
     sum += std::pow(static_cast<double>(got[i]) - wanted[i], 2);
     all += wanted[i] * wanted[i];
   }
-  return all == 0 ? sum : std::sqrt(sum / all);
+  return std::sqrt(all < 1e-20 ? sum : sum / all);
 }
 
 }  // namespace
@@ -186,11 +186,12 @@ TEST_CASE("head_loss is cross entropy of a linear layer for any number of classe
         wanted.losses = {total / divisor};
       }
       CHECK(distance(soma_test::values(context, head.loss), wanted.losses) < 1e-6);
-      CHECK(distance(soma_test::values(context, head.dx), wanted.dx) < 1e-6);
+      // A run of 4,096 products that are rounded one by one.
+      CHECK(distance(soma_test::values(context, head.dx), wanted.dx) < 2e-6);
       CHECK(distance(soma_test::values(context, head.dweight), wanted.dweight) < 1e-6);
       // With logits as a whole dx is one sum over all classes, whose error grows with their number.
       const Result whole = loss_of(context, Way::logits, x, weight, labels, setting);
-      const double bound = classes < 5000 ? 1e-6 : 1e-5;
+      const double bound = classes < 5000 ? 2e-6 : 1e-5;
       CHECK(worst(context, head, whole) < bound);
     }
   }
