@@ -3622,7 +3622,7 @@ struct DropArgs {
 
 // y = silu(a) b, where x holds a in its first `columns` columns and b in the next ones.
 struct GatedArgs {
-  std::size_t rows = 0, columns = 0;  // of y
+  std::size_t rows = 0, columns = 0;  // those of y
   MatrixOperand x{};                  // rows x 2 columns
   MatrixTarget y{};
   // backward: dx has the columns of x
@@ -19414,6 +19414,9 @@ struct PipelineOptions {
   // everything that the decision depends on is the same; otherwise the log says what differs, and
   // rank 0 decides and writes the file. Empty: no file.
   std::string decision{};
+  // The text of a decision that was made in this process (choose_plan() sets it): it is used in
+  // place of the file's. Rank 0 alone needs it.
+  std::string decided{};
   // Explicit cuts: the names of the first pieces of later stages. Nothing is measured.
   std::vector<std::string> cuts{};
   // The initial values of postponed parameters (nn::Scope::later): each rank makes the parameters
@@ -20014,6 +20017,8 @@ namespace system {
 
 // Resident memory now, in bytes; 0 if the system does not report it.
 std::uint64_t resident_bytes();
+// The pages of files among them, such as the program's code; 0 if the system does not say.
+std::uint64_t resident_file_bytes();
 
 // 0 where a process has no number.
 std::uint64_t process_number();
@@ -22093,7 +22098,8 @@ HWY_AFTER_NAMESPACE();
 // ---- soma/simd/fused-inl.hpp
 // Computes a * b + c, rounded once, on every target. Targets without such an instruction compute it
 // in double and round to odd, as exact_fused(float) does (numeric/impl/fused.ipp has the reason): a
-// vector takes some 30 instructions.
+// vector takes some 30 instructions. WebAssembly's relaxed SIMD has an instruction that is fused
+// where the machine's is: target_fuses() asks.
 
 #if defined(SOMA_SIMD_FUSED_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_SIMD_FUSED_INL_HPP
@@ -22119,9 +22125,31 @@ namespace hn = hwy::HWY_NAMESPACE;
 inline constexpr bool has_fused_multiply_add = HWY_TARGET <= HWY_AVX2;
 #elif defined(__aarch64__)
 inline constexpr bool has_fused_multiply_add = HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128;
+#elif defined(__wasm_relaxed_simd__)
+inline constexpr bool has_fused_multiply_add = true;
 #else
 inline constexpr bool has_fused_multiply_add = false;
 #endif
+
+// a * b + c by the target's quickest instructions, which round once or twice.
+template <class V>
+HWY_INLINE V multiply_add(V a, V b, V c) {
+#if defined(__wasm_relaxed_simd__)
+  return V(wasm_f32x4_relaxed_madd(a.raw, b.raw, c.raw));
+#else
+  return hn::MulAdd(a, b, c);
+#endif
+}
+
+// False where relaxed SIMD rounds twice. (1 + 2^-12)^2 - (1 + 2^-11) is 2^-24, which the rounded
+// product has lost.
+HWY_INLINE HWY_MAYBE_UNUSED bool target_fuses() {
+  if constexpr (!has_fused_multiply_add) return false;
+  const hn::CappedTag<float, 4> d;
+  volatile float factor = 1.0f + 0x1p-12f;
+  const auto x = hn::Set(d, factor), y = hn::Set(d, -1.0f - 0x1p-11f);
+  return hn::GetLane(multiply_add(x, x, y)) == 0x1p-24f;
+}
 
 #if HWY_TARGET != HWY_SCALAR && HWY_HAVE_FLOAT64
 
@@ -22206,7 +22234,7 @@ HWY_INLINE V exact_fused_lanes(DF d, V a, V b, V c) {
 template <class DF, class V = hn::Vec<DF>>
 HWY_INLINE V fused(DF d, V a, V b, V c) {
   if constexpr (has_fused_multiply_add)
-    return hn::MulAdd(a, b, c);
+    return multiply_add(a, b, c);
   else
     return exact_fused_lanes(d, a, b, c);
 }
@@ -23002,7 +23030,7 @@ struct FusedMultiplyAdd {
     asm("vfmadd231ps %2, %1, %0" : "+x"(sum.raw) : "x"(a.raw), "x"(b.raw));
     return sum;
 #else
-    return hn::MulAdd(a, b, sum);
+    return multiply_add(a, b, sum);
 #endif
   }
 #if SOMA_HAS_ELEMENT_OPERANDS
@@ -26358,7 +26386,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_row_panel(std::size_t steps, 
   for (std::size_t step = 0; step < steps; ++step, b += micro_columns) {
     const FloatVector factor = hn::Set(d, a[step]);
     for (std::size_t i = 0; i < vectors; ++i)
-      sums[i] = hn::MulAdd(factor, hn::Load(d, b + i * float_lanes), sums[i]);
+      sums[i] = multiply_add(factor, hn::Load(d, b + i * float_lanes), sums[i]);
   }
   for (std::size_t i = 0; i < vectors; ++i) hn::Store(sums[i], d, c + i * float_lanes);
 }
@@ -26382,7 +26410,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_run(const float* x, std::size
   const Floats d;
   const FloatVector all = hn::Set(d, factor);
   map_vectors<1>({x}, out, count,
-                 [&](FloatVector v) HWY_ATTR { return hn::MulAdd(v, all, hn::Zero(d)); });
+                 [&](FloatVector v) HWY_ATTR { return multiply_add(v, all, hn::Zero(d)); });
 }
 
 namespace {  // internal linkage: units with other flags have their own
@@ -27368,7 +27396,8 @@ HWY_AFTER_NAMESPACE();
 #endif
 
 // ---- soma/kernels/rows/run_parts-inl.hpp
-// Loops over several runs of the same length, of which some are written: a vector of each at a time.
+// Loops over several runs of the same length, some of which are written: one vector of each at a
+// time.
 
 #if defined(SOMA_KERNELS_ROWS_RUN_PARTS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_ROWS_RUN_PARTS_INL_HPP
@@ -33274,7 +33303,7 @@ HWY_INLINE double rate_of(std::uint64_t rounds, double each, const Step& step,
 
 struct MultiplyAddStep {
   RateVector a, b;
-  HWY_INLINE RateVector of(RateVector c) const { return hn::MulAdd(c, a, b); }
+  HWY_INLINE RateVector of(RateVector c) const { return multiply_add(c, a, b); }
 };
 HWY_NOINLINE HWY_MAYBE_UNUSED static double multiply_add_rate(std::uint64_t rounds) noexcept {
   const RateFloats d;
@@ -34601,6 +34630,11 @@ namespace SOMA_NAMESPACE {
 inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
 
   [[maybe_unused]] static inline TargetList static_targets() {
+#if defined(__wasm_relaxed_simd__)
+    if (!HWY_NAMESPACE::target_fuses())
+      fail(error_id::math_needs_fma, "make_context", "target", "relaxed SIMD that rounds twice",
+           "an engine on a machine that fuses multiply-adds, or a module without -mrelaxed-simd");
+#endif
     static constexpr Kernels kernels{
         .convert = HWY_NAMESPACE::convert_kernel,
         .random = HWY_NAMESPACE::random_kernel,
@@ -34663,10 +34697,10 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
 // With `causal`, row i of a sequence sees rows 0 to i only; a mask can hide further keys. Products
 // of 32 queries with keys that all of them ignore are not computed.
 //
-// Errors operator.value (heads, key_value_heads, head_width; causal with first rows or query_begins; a query that sees no key; a
-// mask beside padding),
-// operator.inputs, operator.sequences, tensor.rank, tensor.shape, tensor.dtype,
-// ragged.empty_sequence, random.index_range.
+// Errors operator.value (heads, key_value_heads, head_width; causal with first rows or
+// query_begins; a query that sees no key; a mask beside padding), operator.inputs,
+// operator.sequences, tensor.rank, tensor.shape, tensor.dtype, ragged.empty_sequence,
+// random.index_range.
 
 // ---- soma/ops/attention/heads.hpp
 // Code that attention's operators share: the columns of queries, keys and values, the rows that are
@@ -34893,7 +34927,8 @@ void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, std:
   const Sequences& sequences = call.sequences;
   const QueryRows queries(call.context, setting, inputs, sequences);
   const AttentionKernels& kernels = call.context.kernels().attention;
-  const std::size_t width = inputs.width, items = setting.heads / together;  // of a sequence
+  const std::size_t width = inputs.width,
+                    items = setting.heads / together;  // each sequence has these
   const auto cost = [&](std::size_t item) {
     const std::size_t keys = sequences.length(item / items);
     const std::size_t rows = queries.length(item / items);
@@ -40439,12 +40474,12 @@ inline void detail::element_loss_gradient(const GradientCall& call) {
 // that do not ascend).
 
 // ---- soma/ops/loss/class_panels.hpp
-// What head_loss is made of: the rows that have labels, and the logits of a panel of classes at a
+// The parts of head_loss: the rows that have labels, and the logits of a panel of classes at a
 // time.
 
 namespace SOMA_NAMESPACE::detail {
 
-// Of the logits [rows, classes] only [rows, panel] exist at a time.
+// Only this many columns of the logits [rows, classes] exist at a time.
 inline constexpr std::size_t panel_classes = 4096;
 
 // Inputs of head_loss. Backward has two more before `bias`.
@@ -40885,7 +40920,8 @@ inline void head_loss_backward_host(const OperatorCall& call) {
       args.b = operand(rows.x());
       args.c = part(target(dweight), first, 0);
       args.segments = rows.segments();
-      args.stream_c = true;  // it is read once all gradients are complete
+      // It is read once all gradients are complete; a small one may still be in the cache then.
+      args.stream_c = classes * width * size_of(dweight.dtype()) > (std::size_t{2} << 20);
       multiply(context, args);
     }
     if (setting.bias)
@@ -47831,6 +47867,8 @@ namespace SOMA_NAMESPACE::system {
 
 SOMA_INLINE std::uint64_t resident_bytes() { return detail::memory_counters().now; }
 
+SOMA_INLINE std::uint64_t resident_file_bytes() { return 0; }
+
 SOMA_INLINE std::uint64_t process_number() { return static_cast<std::uint64_t>(::_getpid()); }
 
 SOMA_INLINE std::string host_name() {
@@ -47841,18 +47879,31 @@ SOMA_INLINE std::string host_name() {
 
 #elif SOMA_POSIX
 
-SOMA_INLINE std::uint64_t resident_bytes() {
-  std::uint64_t bytes = 0;
+namespace detail {
+
+struct ResidentBytes {
+  std::uint64_t all = 0, of_files = 0;
+};
+
+inline ResidentBytes resident() {
+  ResidentBytes bytes;
 #if SOMA_LINUX
-  unsigned long long total = 0, resident = 0;
+  unsigned long long total = 0, all = 0, of_files = 0;
   if (std::FILE* file = std::fopen("/proc/self/statm", "re")) {
-    if (std::fscanf(file, "%llu %llu", &total, &resident) == 2)
-      bytes = resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+    const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+    if (std::fscanf(file, "%llu %llu %llu", &total, &all, &of_files) == 3)
+      bytes = {all * page, of_files * page};
     std::fclose(file);
   }
 #endif
   return bytes;
 }
+
+}  // namespace detail
+
+SOMA_INLINE std::uint64_t resident_bytes() { return detail::resident().all; }
+
+SOMA_INLINE std::uint64_t resident_file_bytes() { return detail::resident().of_files; }
 
 SOMA_INLINE std::uint64_t process_number() { return static_cast<std::uint64_t>(::getpid()); }
 
@@ -47864,6 +47915,8 @@ SOMA_INLINE std::string host_name() {
 #else
 
 SOMA_INLINE std::uint64_t resident_bytes() { return 0; }
+
+SOMA_INLINE std::uint64_t resident_file_bytes() { return 0; }
 
 SOMA_INLINE std::uint64_t process_number() { return 0; }
 
