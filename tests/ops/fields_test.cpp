@@ -87,7 +87,7 @@ TEST_CASE("settings list every member", "[unit]") {
   check_all_listed<QuantizedLinearSetting>("quantized linear");
   check_all_listed<QuantizedConvolutionSetting>("quantized convolution");
   check_all_listed<MatmulSetting>("matmul", type);
-  // What grouped heads and scaled turns add is listed where it is given, as packed weights are.
+  // Grouped heads and scaled turns are listed where they are given, as packed weights are.
   check_all_listed<AttentionSetting>("attention", 2 * sizeof(std::size_t));
   check_all_listed<EmbeddingSetting>("embedding");
   check_all_listed<NormSetting>("norm");

@@ -265,7 +265,7 @@ TEST_CASE("turns are scaled by the formulas of linear and llama3", "[unit][seque
         "rotary: scaling.low_frequency_factor is 4.000000, wanted below high_frequency_factor, "
         "4.000000 [operator.value]");
   CHECK(says({.kind = RotaryScaling::Kind::linear, .factor = 0.5f}) ==
-        "rotary: scaling.factor is 0.5, wanted at least 1 [operator.value]");
+        "rotary: scaling.factor is 0.5, wanted a finite number from 1 [operator.value]");
 }
 
 TEST_CASE("the gate of a feed-forward part is silu times the other half", "[unit][grad]") {

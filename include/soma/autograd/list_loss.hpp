@@ -16,8 +16,8 @@ Var list_loss(Tape& tape, const Var& logits, const data::LabelLists& labels,
               const ListLossSetting& setting = {});
 
 // Softmax cross entropy over all rows of weight [C, D] and bias [C], given h [B, D]: head_loss with
-// lists of labels, whose mean is over all rows. Memory: logits of 4096 classes, and gradients of all
-// weights. Needs no add_sparse().
+// lists of labels, whose mean is over all rows. Memory: logits of 4096 classes, and gradients of
+// all weights. Needs no add_sparse().
 Var full_softmax_loss(Tape& tape, const Var& h, const Var& weight, const Var& bias,
                       const data::LabelLists& labels,
                       LossReduction reduction = LossReduction::mean);

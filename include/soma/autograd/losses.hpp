@@ -43,10 +43,10 @@ Var kl_div_batch_mean(Tape& tape, const Var& x, const Var& target);
 // -x[label] of log probabilities [..., classes] and labels [...] (int32 or int64). Rows whose label
 // is setting.ignore_index do not count. cross_entropy() combines this loss with log_softmax().
 Var nll_loss(Tape& tape, const Var& x, const Var& labels, const CrossEntropySetting& setting = {});
-// cross_entropy() of the logits x weight^T + bias, of which [rows, 4096] exist at a time: for heads
-// of very many classes. x [rows, C], weight [V, C], labels [rows] (int32 or int64), bias [V] or left
-// out. Rows without a label (setting.ignore_index) cost nothing. Backward multiplies once more, and
-// is about as fast as with stored logits (ops/loss/head_loss.hpp).
+// cross_entropy() of the logits x weight^T + bias for heads of very many classes: the logits exist
+// for 4,096 classes at a time. x [rows, C], weight [V, C], labels [rows] (int32 or int64), bias [V]
+// or left out. Rows without a label (setting.ignore_index) cost nothing. Backward multiplies once
+// more than with stored logits (ops/loss/head_loss.hpp).
 Var head_loss(Tape& tape, const Var& x, const Var& weight, const Var& labels,
               const CrossEntropySetting& setting = {}, const Var& bias = {});
 // -(target log p + (1 - target) log(1 - p)) of probabilities p. Logarithms end at -87.3, that of

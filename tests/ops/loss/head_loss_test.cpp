@@ -1,6 +1,7 @@
 // head_loss against the logits as a whole: panels of any width, rows without labels, extreme
 // logits, the bits of threads and of parts of a batch, memory, refusals.
 
+#include <soma/kernels/table.hpp>
 #include <soma/nn.hpp>
 #include <soma/soma.hpp>
 
@@ -87,25 +88,113 @@ std::vector<std::byte> all_bits(Context& context, const Result& result) {
   return all;
 }
 
+// The formulas in double.
+struct Wanted {
+  std::vector<double> losses, dx, dweight;
+};
+class Reference {
+ public:
+  Reference(Context& context, const Tensor& x, const Tensor& weight, const Tensor& labels)
+      : x_(soma_test::values(context, x)),
+        weight_(soma_test::values(context, weight)),
+        labels_(labels.span<std::int32_t>().begin(), labels.span<std::int32_t>().end()),
+        rows_(x.size(0)),
+        classes_(weight.size(0)),
+        logits_(rows_ * classes_) {
+    for (std::size_t i = 0; i < rows_; ++i)
+      for (std::size_t c = 0; c < classes_; ++c)
+        for (std::size_t k = 0; k < width; ++k)
+          logits_[i * classes_ + c] +=
+              static_cast<double>(x_[i * width + k]) * static_cast<double>(weight_[c * width + k]);
+  }
+  // `factors`: of the rows' gradients.
+  Wanted of(double smoothing, const std::vector<double>& factors) const {
+    Wanted wanted{std::vector<double>(rows_), std::vector<double>(rows_ * width),
+                  std::vector<double>(classes_ * width)};
+    for (std::size_t i = 0; i < rows_; ++i) {
+      if (labels_[i] == none) continue;
+      const double* const z = &logits_[i * classes_];
+      const auto label = static_cast<std::size_t>(labels_[i]);
+      double sum = 0, mean = 0;
+      for (std::size_t c = 0; c < classes_; ++c) {
+        sum += std::exp(z[c]);
+        mean += z[c] / static_cast<double>(classes_);
+      }
+      wanted.losses[i] = std::log(sum) - (1 - smoothing) * z[label] - smoothing * mean;
+      for (std::size_t c = 0; c < classes_; ++c) {
+        const double share =
+            (c == label ? 1 - smoothing : 0) + smoothing / static_cast<double>(classes_);
+        const double d = factors[i] * (std::exp(z[c]) / sum - share);
+        for (std::size_t k = 0; k < width; ++k) {
+          wanted.dx[i * width + k] += d * static_cast<double>(weight_[c * width + k]);
+          wanted.dweight[c * width + k] += d * static_cast<double>(x_[i * width + k]);
+        }
+      }
+    }
+    return wanted;
+  }
+
+ private:
+  std::vector<float> x_, weight_;
+  std::vector<std::int32_t> labels_;
+  std::size_t rows_, classes_;
+  std::vector<double> logits_;
+};
+
+// The norm of the difference by the norm.
+double distance(const std::vector<float>& got, const std::vector<double>& wanted) {
+  REQUIRE(got.size() == wanted.size());
+  double sum = 0, all = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    sum += std::pow(static_cast<double>(got[i]) - wanted[i], 2);
+    all += wanted[i] * wanted[i];
+  }
+  return std::sqrt(all < 1e-20 ? sum : sum / all);
+}
+
 }  // namespace
 
 TEST_CASE("head_loss is cross entropy of a linear layer for any number of classes",
           "[unit][grad]") {
   auto context = make_context({.threads = 2});
-  for (const std::size_t classes : {1u, 7u, 4095u, 4096u, 4097u, 8193u, 50257u})
+  const std::size_t rows = 23, counted = 19;
+  for (const std::size_t classes : {1u, 7u, 4095u, 4096u, 4097u, 8193u, 50257u}) {
+    const Tensor x = random_tensor(context, Shape{rows, width}, "x"),
+                 weight = random_tensor(context, Shape{classes, width}, "w");
+    const Tensor labels = labels_of(context, rows, classes);
+    const Reference reference(context, x, weight, labels);
     for (const CrossEntropySetting& setting :
          {CrossEntropySetting{}, CrossEntropySetting{.label_smoothing = 0.1f},
           CrossEntropySetting{.reduction = LossReduction::sum},
           CrossEntropySetting{.reduction = LossReduction::none},
           CrossEntropySetting{.denominator = 100}}) {
+      if (classes > 10000 && setting.reduction != LossReduction::mean) continue;
       INFO(classes << " classes, smoothing " << setting.label_smoothing);
-      const std::size_t rows = 23;
-      const Tensor x = random_tensor(context, Shape{rows, width}, "x"),
-                   weight = random_tensor(context, Shape{classes, width}, "w");
-      const Tensor labels = labels_of(context, rows, classes);
-      CHECK(worst(context, loss_of(context, Way::head, x, weight, labels, setting),
-                  loss_of(context, Way::logits, x, weight, labels, setting)) < 1e-6);
+      const Result head = loss_of(context, Way::head, x, weight, labels, setting);
+      const bool each = setting.reduction == LossReduction::none;
+      const double divisor = setting.reduction != LossReduction::mean ? 1
+                             : setting.denominator != 0               ? setting.denominator
+                                                                      : counted;
+      const Tensor dloss = random_tensor(context, head.loss.shape(), "dloss");
+      std::vector<double> factors;
+      for (std::size_t i = 0; i < rows; ++i)
+        factors.push_back(static_cast<double>(dloss.data<float>()[each ? i : 0]) / divisor);
+      Wanted wanted = reference.of(static_cast<double>(setting.label_smoothing), factors);
+      if (!each) {
+        double total = 0;
+        for (const double loss : wanted.losses) total += loss;
+        wanted.losses = {total / divisor};
+      }
+      CHECK(distance(soma_test::values(context, head.loss), wanted.losses) < 1e-6);
+      // A run of 4,096 products that are rounded one by one.
+      CHECK(distance(soma_test::values(context, head.dx), wanted.dx) < 2e-6);
+      CHECK(distance(soma_test::values(context, head.dweight), wanted.dweight) < 1e-6);
+      // With logits as a whole dx is one sum over all classes, whose error grows with their number.
+      const Result whole = loss_of(context, Way::logits, x, weight, labels, setting);
+      const double bound = classes < 5000 ? 2e-6 : 1e-5;
+      CHECK(worst(context, head, whole) < bound);
     }
+  }
 }
 
 TEST_CASE("head_loss reads and multiplies bf16", "[unit][grad]") {
@@ -246,21 +335,32 @@ TEST_CASE("head_loss stores the logits of a panel, and no more", "[unit]") {
   Heap& heap = context.heap();
   // A fifth of the rows has no label.
   const std::size_t counted = rows - (rows + 1) / 5, panel = counted * (4096 + 16) * sizeof(float);
-  // The other rows in one piece, lists of rows, and what products pack.
-  const std::size_t beside = counted * channels * sizeof(float) + (std::size_t{2} << 20);
+  // The memory in which products pack, as their kernels say.
+  const auto packed = [&](std::size_t m, std::size_t n, std::size_t k, std::size_t segments) {
+    GemmArgs args{.m = m, .n = n, .k = k};
+    args.segments.count = segments;
+    args.bf16_products = context.bf16().products;
+    args.fp32_products = context.fp32_products();
+    return context.kernels().gemm.workspace_bytes(args);
+  };
+  const std::size_t logits = packed(counted, 4096, channels, 1),
+                    backward = (std::max)({logits, packed(4096, channels, counted, 8),
+                                           packed(counted, channels, 4096, 1)});
+  // The rows with labels once more, in x and in dx; and their lists.
+  const std::size_t some = counted * channels * sizeof(float), lists = std::size_t{96} << 10;
   Tape tape(context);
   std::size_t before = heap.bytes_in_use();
   heap.reset_peak();
   const Var loss = head_loss(tape, x, weight, tape.constant(labels));
-  CHECK(heap.peak_bytes() - before >= panel);
-  CHECK(heap.peak_bytes() - before <= panel + beside);
-  CHECK(heap.bytes_in_use() - before <= 16 * rows + 4096);  // what forward keeps
+  CHECK(heap.peak_bytes() - before >= panel + logits + some);
+  CHECK(heap.peak_bytes() - before <= panel + logits + some + lists);
+  CHECK(heap.bytes_in_use() - before <= 16 * rows + 4096);  // kept for backward
   before = heap.bytes_in_use();
   heap.reset_peak();
   tape.backward(loss);
   const std::size_t gradients = (classes + rows) * channels * sizeof(float);
-  CHECK(heap.peak_bytes() - before >= panel + gradients);
-  CHECK(heap.peak_bytes() - before <= panel + gradients + 2 * beside);
+  CHECK(heap.peak_bytes() - before >= panel + gradients + backward + 2 * some);
+  CHECK(heap.peak_bytes() - before <= panel + gradients + backward + 2 * some + lists);
 }
 
 TEST_CASE("what head_loss refuses", "[unit]") {

@@ -1,4 +1,5 @@
-// Loops over several runs of the same length, of which some are written: a vector of each at a time.
+// Loops over several runs of the same length, some of which are written: one vector of each at a
+// time.
 
 #if defined(SOMA_KERNELS_ROWS_RUN_PARTS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_ROWS_RUN_PARTS_INL_HPP

@@ -27,10 +27,10 @@
 // With `causal`, row i of a sequence sees rows 0 to i only; a mask can hide further keys. Products
 // of 32 queries with keys that all of them ignore are not computed.
 //
-// Errors operator.value (heads, key_value_heads, head_width; causal with first rows or query_begins; a query that sees no key; a
-// mask beside padding),
-// operator.inputs, operator.sequences, tensor.rank, tensor.shape, tensor.dtype,
-// ragged.empty_sequence, random.index_range.
+// Errors operator.value (heads, key_value_heads, head_width; causal with first rows or
+// query_begins; a query that sees no key; a mask beside padding), operator.inputs,
+// operator.sequences, tensor.rank, tensor.shape, tensor.dtype, ragged.empty_sequence,
+// random.index_range.
 
 #include <soma/ops/attention/heads.hpp>
 #include <soma/ops/batch.hpp>

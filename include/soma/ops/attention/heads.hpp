@@ -159,7 +159,8 @@ void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, std:
   const Sequences& sequences = call.sequences;
   const QueryRows queries(call.context, setting, inputs, sequences);
   const AttentionKernels& kernels = call.context.kernels().attention;
-  const std::size_t width = inputs.width, items = setting.heads / together;  // of a sequence
+  const std::size_t width = inputs.width,
+                    items = setting.heads / together;  // each sequence has these
   const auto cost = [&](std::size_t item) {
     const std::size_t keys = sequences.length(item / items);
     const std::size_t rows = queries.length(item / items);

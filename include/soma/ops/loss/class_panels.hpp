@@ -1,5 +1,5 @@
 #pragma once
-// What head_loss is made of: the rows that have labels, and the logits of a panel of classes at a
+// The parts of head_loss: the rows that have labels, and the logits of a panel of classes at a
 // time.
 
 #include <soma/kernels/gemm/multiply.hpp>
@@ -20,7 +20,7 @@
 
 namespace SOMA_NAMESPACE::detail {
 
-// Of the logits [rows, classes] only [rows, panel] exist at a time.
+// Only this many columns of the logits [rows, classes] exist at a time.
 inline constexpr std::size_t panel_classes = 4096;
 
 // Inputs of head_loss. Backward has two more before `bias`.

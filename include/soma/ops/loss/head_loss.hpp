@@ -256,7 +256,8 @@ inline void head_loss_backward_host(const OperatorCall& call) {
       args.b = operand(rows.x());
       args.c = part(target(dweight), first, 0);
       args.segments = rows.segments();
-      args.stream_c = true;  // it is read once all gradients are complete
+      // It is read once all gradients are complete; a small one may still be in the cache then.
+      args.stream_c = classes * width * size_of(dweight.dtype()) > (std::size_t{2} << 20);
       multiply(context, args);
     }
     if (setting.bias)
