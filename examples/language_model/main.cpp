@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* epilogue = R"(
 Examples
-  language_model train --model gpt2 --data letters.txt --divider --- --output tuned
+  language_model train --model gpt2 --data letters.txt --divider=--- --output tuned
   language_model train --model smollm2-135m --data questions.jsonl --output tuned
   language_model evaluate --model tuned --data held_out.txt --stride 512
   mpirun -n 4 language_model train --model gpt2 --data letters.jsonl --output tuned

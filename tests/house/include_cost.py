@@ -45,6 +45,7 @@ FRONT = {
     "soma/neuroncore.hpp": 2.5, "soma/neuroncore_clock.hpp": 2.75, "soma/sparse.hpp": 2.0, "soma/processors.hpp": 2.0,
     "soma/train.hpp": 1.9, "soma/pipeline.hpp": 5.5, "soma/parallel.hpp": 1.5, "soma/mpi.hpp": MOST,
     "soma/io.hpp": 5.25, "soma/text.hpp": 5.25, "soma/models.hpp": 6.0, "soma/models/text_classifier.hpp": 5.25,
+    "soma/decoders.hpp": 6.25,
     "soma/tensorboard.hpp": 2.0, "soma/xtensor.hpp": None,
 }
 # The same with kernels, for the unit of a header-only program that makes the context.
@@ -71,6 +72,7 @@ MOST_WITH_IO = {"soma/io/json_text.hpp": 5.0, "soma/io/record_json.hpp": 6.0, "s
                 "soma/pipeline.hpp": FRONT["soma/pipeline.hpp"],
                 **{f"soma/{name}.hpp": 8.5 for name in ("train/pipeline", "train/pipeline/planner", "train/plan",
                                                         "train/pipeline/gradients", "train/pipeline/plan_costs")},
+                "soma/models/config_reader.hpp": 8.0, "soma/models/decoder/config_json.hpp": 8.0,
                 "soma/models/bert_config_json.hpp": 8.0, "soma/models/pretrained.hpp": 9.0}
 # As above: in text/, JSON stands behind tokenizer_settings.hpp and, for readers of rows, json_row.hpp. Training needs
 # maps, sets and a queue.
@@ -82,6 +84,8 @@ MOST_WITH_TEXT = {"soma/tables.hpp": 8.0, "soma/text/tables/read_table.hpp": 5.0
                   "soma/text/tokenizer_settings.hpp": 7.5, "soma/text/tokenizer_json.hpp": 8.5, "soma/text.hpp": FRONT["soma/text.hpp"]}
 # Readers, tokenizer files and weights, with a model over them.
 MOST_WITH_MODELS = {"soma/models/model_files.hpp": 6.5, "soma/models/extreme_classifier.hpp": 4.25,
+                    "soma/models/decoder/files.hpp": 16.0, "soma/models/language_model.hpp": 16.0,
+                    "soma/decoders.hpp": FRONT["soma/decoders.hpp"],
                     "soma/models/extreme_files.hpp": 16.0, "soma/models/fast_classifier.hpp": 16.0, "soma/models/fast_options.hpp": 8.0,
                     **{name: FRONT[name] for name in ("soma/models/text_classifier.hpp", "soma/models.hpp")}}
 TENSORBOARD = "#include <protozero/pbf_writer.hpp>\n"

@@ -421,7 +421,7 @@ inline constexpr auto byte_tokenizer_model_keys = std::to_array<ModelKey>({
     {"dropout", refused, "0.0"},
     {"continuing_subword_prefix", refused},
     {"end_of_word_suffix", refused},
-    // No text is unknown: each byte has a piece.
+    // No text is unknown: a byte without a piece is left out.
     {"unk_token", harmless},
     {"fuse_unk", harmless},
 });

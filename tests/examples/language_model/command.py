@@ -52,7 +52,7 @@ pairs.write_text("".join(json.dumps({"prompt": text[:7], "answer": text[7:]}) + 
 quick = ("--epochs", 2, "--batch-size", 4, "--learning-rate", "1e-2", "--quiet", "--threads", 1)
 
 # The same documents from each kind of file, and the same bits.
-first = run("train", "--model", gpt2, "--data", plain, "--divider", "---", *quick, "--output", work / "tuned",
+first = run("train", "--model", gpt2, "--data", plain, "--divider=---", *quick, "--output", work / "tuned",
             "--log-json", work / "log.jsonl", "--plot", work / "run.svg")
 again = run("train", "--model", gpt2, "--data", lines, *quick)
 check("plain text and JSON lines", weights_hash(first) is not None and weights_hash(first) == weights_hash(again))

@@ -223,6 +223,24 @@ TEST_CASE("a text of 1 MB without a space is tokenized in its time", "[unit]") {
   CHECK(ids.size() < word.size());
 }
 
+TEST_CASE("bytes without a piece are left out, as by the package", "[unit]") {
+  // Ids of tokenizers 0.23 with this vocabulary.
+  const ByteTokenizer tokenizer(
+      {.pieces = {"a", "b", "ab", "\x80", "\x80\x80"}, .merges = {{0, 1, 2}, {3, 3, 4}}});
+  using Ids = std::vector<std::int32_t>;
+  CHECK(tokenizer.encode("ab").ids == Ids{2});
+  CHECK(tokenizer
+            .encode("a\x04"
+                    "b")
+            .ids == Ids{0, 1});
+  CHECK(tokenizer.encode("\xF1\x80\x80\x80").ids == Ids{4, 3});
+  CHECK(tokenizer.encode("acb").ids == Ids{2});
+  CHECK(tokenizer.encode("cab").ids == Ids{2});
+  CHECK(tokenizer.encode("c").ids.empty());
+  // Offsets cover what was left out, so that no later token moves.
+  CHECK(tokenizer.encode("c ab", {.offsets = true}).offsets == std::vector{Span{1, 4}});
+}
+
 TEST_CASE("another kind of tokenizer is refused by quoting it", "[unit]") {
   const auto refusal = [](const nlohmann::json& content) {
     return message_of([&] { tokenizer_of(content); });

@@ -87,7 +87,8 @@ SOMA_INLINE void ByteTokenizer::number_bytes(std::string_view name) {
     const std::string piece =
         parts_.byte_level ? std::string(1, static_cast<char>(byte)) : detail::byte_name(byte);
     byte_ids_[byte] = pieces_.find(piece);
-    if (byte_ids_[byte] == BytePieces::absent)
+    // SmolLM's vocabulary lacks some bytes, which its texts did not have.
+    if (byte_ids_[byte] == BytePieces::absent && !parts_.byte_level)
       detail::refuse_byte_tokenizer(name,
                                     "without a piece for the byte " + detail::byte_name(byte));
   }
@@ -121,7 +122,7 @@ SOMA_INLINE void ByteTokenizer::find_whole_pieces() {
     if (!parts_.whole_words) {
       symbols_of(parts_.pieces[id], symbols);
       merges_.join(symbols);
-      if (symbols.size() != 1) continue;
+      if (symbols.size() != 1 || symbols[0].id != static_cast<std::int32_t>(id)) continue;
     }
     kinds_[id] = Kind::whole;
   }
@@ -231,6 +232,7 @@ SOMA_INLINE void ByteTokenizer::append_word(std::string_view word, Target& targe
       id != BytePieces::absent && kind(id) == Kind::whole)
     return target.add(id, word.size());
   symbols_of(word, target.symbols);
+  if (target.symbols.empty()) target.at += word.size();
   merges_.join(target.symbols);
   for (const PairSymbol& symbol : target.symbols) target.add(symbol.id, symbol.bytes);
 }
@@ -238,19 +240,26 @@ SOMA_INLINE void ByteTokenizer::append_word(std::string_view word, Target& targe
 SOMA_INLINE void ByteTokenizer::symbols_of(std::string_view word,
                                            std::vector<PairSymbol>& symbols) const {
   symbols.clear();
+  std::size_t left_out = 0;  // bytes before the next symbol that have no piece
+  const auto add = [&](std::int32_t id, std::size_t bytes) {
+    symbols.push_back({id, bytes + left_out});
+    left_out = 0;
+  };
   const auto add_byte = [&](char byte) {
-    symbols.push_back({byte_ids_[static_cast<unsigned char>(byte)], 1});
+    const std::int32_t id = byte_ids_[static_cast<unsigned char>(byte)];
+    id == BytePieces::absent ? void(++left_out) : add(id, 1);
   };
   for (std::size_t at = 0; at < word.size();) {
     const std::size_t bytes = parts_.byte_level ? 1 : decode_utf8(word, at).bytes;
     const std::string_view character = word.substr(at, bytes);
     const std::int32_t id = parts_.byte_level ? BytePieces::absent : pieces_.find(character);
     if (id != BytePieces::absent)
-      symbols.push_back({id, bytes});
+      add(id, bytes);
     else
       for (const char byte : character) add_byte(byte);
     at += bytes;
   }
+  if (!symbols.empty()) symbols.back().bytes += left_out;
 }
 
 SOMA_INLINE std::string ByteTokenizer::text_of(std::span<const std::int32_t> ids) const {
