@@ -13,7 +13,7 @@
 struct Texts {
   std::vector<std::string> texts;
   soma::data::IdLists labels;      // a list for each text
-  std::vector<std::string> names;  // of classes, of a training file
+  std::vector<std::string> names;  // all classes, by a training file
 
   std::vector<std::string_view> views() const { return {texts.begin(), texts.end()}; }
 };

@@ -14,9 +14,9 @@
 namespace tuning {
 
 struct Result {
-  double quality = 0;       // of held-out rows
-  std::uint64_t bytes = 0;  // of the model
-  double microseconds = 0;  // of an answer, the median
+  double quality = 0;       // on held-out rows
+  std::uint64_t bytes = 0;  // the model's size
+  double microseconds = 0;  // the median of answers
 };
 
 struct Trial {
@@ -26,7 +26,7 @@ struct Trial {
 };
 
 struct Budget {
-  double seconds = 20;       // of the processor, of all threads together
+  double seconds = 20;       // by the processor's clock, of all threads together
   std::uint64_t passes = 0;  // not 0: trials have so many passes and no limit of time
 };
 

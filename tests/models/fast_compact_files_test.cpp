@@ -99,7 +99,7 @@ TEST_CASE("a compact folder answers nearly the same, one in fp32 to the bit", "[
     CHECK(changed == 0);
     CHECK(most > 0);
     CHECK(most < 0.01f);
-    // What was read is written as it was.
+    // A folder that was read is written as it was.
     compact.save(work / "again");
     const auto again = models::FastClassifier::from_folder(context, work / "again");
     for (std::size_t i = 0; i < 20; ++i)
@@ -181,20 +181,35 @@ TEST_CASE("an embedding bag learns with one label and with several", "[unit]") {
 TEST_CASE("weights of classes move the border and the base rates", "[unit]") {
   auto context = make_context({.threads = 1});
   add_sparse(context);
-  // "maybe" is of the rare class in one of six rows, "surely" never.
+  // A word decides in three of four rows. One row in ten is of the second class.
   std::vector<Text> rows;
-  for (int i = 0; i < 900; ++i)
-    rows.push_back({i % 12 < 6 ? "maybe it is" : "surely it is not", i % 12 == 0 ? 1 : 0});
+  for (int i = 0; i < 1200; ++i) {
+    const bool second = i % 10 == 0, clear = i * 7 % 40 < 30;
+    rows.push_back({std::string(clear ? (second ? "bright " : "dark ") : "plain ") + "day " +
+                        std::to_string(i * 37 % 97) + " of year " + std::to_string(i * 11 % 89),
+                    second ? 1 : 0});
+  }
+  const auto second_class = [&](const models::FastClassifier& model) {
+    int count = 0;
+    for (int k = 0; k < 97; ++k)
+      count += model.predict("plain day " + std::to_string(k)).label == "class 1";
+    return count;
+  };
   const models::FastFitOptions plain{.parts = 0};
   models::FastFitOptions weighted = plain;
-  weighted.class_weights = {900.0f / (2 * 825), 6};  // balanced
+  weighted.class_weights = {1 / 1.8f, 5};  // balanced
   const auto as_they_are = models::FastClassifier::fit(context, rows, names(2), plain);
   const auto balanced = models::FastClassifier::fit(context, rows, names(2), weighted);
-  CHECK(as_they_are.predict("maybe it is").label == "class 0");
-  CHECK(balanced.predict("maybe it is").label == "class 1");
-  CHECK(balanced.predict("surely it is not").label == "class 0");
+  CHECK(second_class(balanced) > second_class(as_they_are) + 10);
+  CHECK(balanced.predict("dark day 5").label == "class 0");
+  CHECK(balanced.predict("bright day 5").label == "class 1");
   CHECK(std::abs(balanced.predict("zyx").probabilities[1] - 0.5f) < 1e-4f);
   CHECK(to_string(balanced.linear()->fitted()).find("class weights") != std::string::npos);
+  const Work work;
+  balanced.save(work / "balanced", {.fp32 = true});
+  CHECK(models::FastClassifier::from_folder(context, work / "balanced")
+            .predict("plain day 5")
+            .probabilities == balanced.predict("plain day 5").probabilities);
   const auto refused = [&](const std::vector<float>& weights,
                            data::LabelKind kind = data::LabelKind::one) {
     models::FastFitOptions options = plain;

@@ -13,8 +13,8 @@
 #include <vector>
 
 struct FastMeasured {
-  soma::metrics::Classification metrics;  // of one label a text
-  soma::metrics::MultiLabel several;      // of several
+  soma::metrics::Classification metrics;  // for one label a text
+  soma::metrics::MultiLabel several;      // for several
   soma::data::LabelKind kind;
   double loss = 0, seconds = 0;
   std::vector<std::int64_t> times;  // nanoseconds of each text, ascending

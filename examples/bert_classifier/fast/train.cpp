@@ -54,7 +54,7 @@ void check_options(const TrainOptions& options) {
     if (given) throw UsageError(std::string(name) + " does nothing with --model-kind fast");
 }
 
-// What only the linear model has.
+// The options that only the linear model has.
 void check_trainer_options(const TrainOptions& options) {
   for (const auto& [name, given] :
        {std::pair("--precision", !options.precision.empty()),

@@ -94,7 +94,7 @@ int tune_fast(const TrainOptions& options, Launch& launch, const std::vector<std
                                       : base.bag_width != 0;
   const char* const usual = bag ? "linear and bag" : "linear";
   add(usual, "", base);
-  // What was given by hand is kept.
+  // Settings that were given by hand are kept.
   const auto vary = [&](bool given, const char* name, const std::string& words, auto member,
                         auto value) {
     if (given) return;

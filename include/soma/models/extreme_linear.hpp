@@ -65,8 +65,7 @@ ExtremeKind extreme_kind_for(const data::SparsePoints& points, std::uint64_t mem
 // The bytes of weights and dual values of the linear kind.
 std::uint64_t extreme_linear_bytes(const data::SparsePoints& points);
 // The bytes that a fit of the linear kinds takes at most, by these options.
-std::uint64_t extreme_fit_bytes(const data::SparsePoints& points,
-                                const ExtremeFitOptions& options);
+std::uint64_t extreme_fit_bytes(const data::SparsePoints& points, const ExtremeFitOptions& options);
 
 class ExtremeLinear {
  public:

@@ -21,7 +21,7 @@ namespace SOMA_NAMESPACE::models {
 struct FastBagOptions {
   std::size_t width = 64;  // columns of the table
   std::uint64_t passes = 3;
-  double rate = 0.2;       // of row-wise Adagrad, falling linearly to 0
+  double rate = 0.2;       // for row-wise Adagrad, falling linearly to 0
   std::size_t batch = 32;  // texts
   std::uint64_t seed = 0;  // for initial values and order
 };
@@ -37,7 +37,7 @@ struct FastBagData {
   std::span<const std::int32_t> labels{};        // ascending in a text
   std::size_t classes = 0;
   data::LabelKind kind = data::LabelKind::one;  // or several
-  std::span<const float> class_weights{};       // of the loss, for one label a text; empty: 1
+  std::span<const float> class_weights{};       // in the loss, for one label a text; empty: 1
 };
 
 // The weights, in fp32.

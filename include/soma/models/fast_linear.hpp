@@ -54,13 +54,13 @@ struct FastFitted {
   double c = 0, strength = 0, factor = 0, held_out_accuracy = 0, held_out_loss = 0, seconds = 0;
   std::uint64_t ngrams = 0, parts_from = 0, parts = 0, memory_bytes = 0;
   std::uint64_t bag_width = 0, bag_passes = 0;
-  double held_out_f1 = 0;  // of several labels, over all labels together
+  double held_out_f1 = 0;  // with several labels, over all labels together
   bool drops_single = false, class_weights = false;
   data::LabelKind kind = data::LabelKind::one;
 };
 std::string to_string(const FastFitted& fitted);
 
-// What a folder keeps of a fitted classifier.
+// The parts of a fitted classifier that a folder keeps.
 struct FastSaveOptions {
   bool fp32 = false;  // all rows as they were trained; else rows in 8 bits with a scale each,
                       // without those that have no weight
@@ -114,6 +114,7 @@ class FastLinear {
   void calibrate(const Part& part);
   // The factor with the least loss.
   double best_factor(const Scored& scored) const;
+  void set_offsets(std::span<const float> class_weights, double share);
   double loss_at(double factor, const Scored& scored) const;
   // The probabilities of scores.
   void shares(const float* scores, float known, double factor, std::vector<double>& p) const;
@@ -128,6 +129,8 @@ class FastLinear {
   optim::PanelModel model_;
   std::optional<FastBag> bag_;
   std::vector<float> base_;  // ln(share of rows); several: ln(share / (1 - share))
+  // With class weights: a share of ln(weight), which the held-out rows choose, times m.
+  std::vector<float> offsets_;
   double factor_ = 1, bag_share_ = 0;
   FastFitted fitted_;
 };

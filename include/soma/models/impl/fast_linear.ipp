@@ -36,7 +36,7 @@ struct FastLinear::Part {
   text::FeatureRows rows;
   std::vector<std::int64_t> label_begins{0};
   std::vector<std::int32_t> labels;
-  std::vector<float> weights;  // of rows; empty: 1
+  std::vector<float> weights;  // one for each row; empty: 1
   std::span<const float> class_weights;
 
   Part(const FastLinearData& data, std::span<const float> of_classes, text::FeatureRows counted,
@@ -229,6 +229,7 @@ SOMA_INLINE FastLinear::FastLinear(Context& context, const FastLinearData& data,
   // Where too few rows are held out to tell:
   factor_ = 2;
   bag_share_ = fitted_.bag_width != 0 ? 0.1 : 0;
+  set_offsets(options.class_weights, 0.5);
   if (held >= 20 && held < count) {
     features_.weigh(counts, data.label_begins, data.labels, classes_, training);
     solve(part(1), options.seed, stop);
@@ -299,6 +300,7 @@ SOMA_INLINE void FastLinear::shares(const float* scores, float known, double fac
   double most = -1e300;
   for (std::size_t c = 0; c < classes_; ++c) {
     p[c] = factor * static_cast<double>(scores[c]) + unknown * static_cast<double>(base_[c]);
+    if (!offsets_.empty()) p[c] += static_cast<double>(known) * static_cast<double>(offsets_[c]);
     if (base_[c] == detail::never) p[c] = static_cast<double>(detail::never);
     most = (std::max)(most, p[c]);
   }
@@ -367,6 +369,13 @@ SOMA_INLINE double FastLinear::best_factor(const Scored& scored) const {
   return portable_exp((low + high) / 2);
 }
 
+SOMA_INLINE void FastLinear::set_offsets(std::span<const float> class_weights, double share) {
+  offsets_.clear();
+  for (const float weight : class_weights)
+    offsets_.push_back(
+        weight > 0 ? static_cast<float>(share * portable_log(static_cast<double>(weight))) : 0.0f);
+}
+
 SOMA_INLINE void FastLinear::calibrate(const Part& part) {
   const auto scored = [&](bool linear, bool bag) {
     Scored result{part, std::vector<float>(part.count() * classes_)};
@@ -389,6 +398,7 @@ SOMA_INLINE void FastLinear::calibrate(const Part& part) {
         });
     return result;
   };
+  offsets_.clear();
   if (bag_) {
     // Half of the bag's calibrated logits are added to those of the linear part.
     bag_share_ = 0;
@@ -397,6 +407,18 @@ SOMA_INLINE void FastLinear::calibrate(const Part& part) {
   }
   const Scored both = scored(true, true);
   factor_ = best_factor(both);
+  // C alone hardly moves the border where texts are far apart: the logits of a class move as well.
+  double least = loss_at(factor_, both), chosen = 0;
+  for (int step = 1; step <= 8 && !part.class_weights.empty(); ++step) {
+    set_offsets(part.class_weights, step * 0.25);
+    const double factor = best_factor(both);
+    const double loss = loss_at(factor, both);
+    if (!(loss < least)) continue;
+    least = loss;
+    chosen = step * 0.25;
+    factor_ = factor;
+  }
+  set_offsets(part.class_weights, chosen);
   std::uint64_t right = 0, hits = 0, labels = 0, answers = 0;
   std::vector<double> p;
   for (std::size_t row = 0; row < part.count(); ++row) {

@@ -7,8 +7,8 @@
 //   linear.weight        int8 [rows, columns], times
 //   linear.scales        bf16 [rows]; where there is one column, the weights themselves
 //   bag.table            int8 [rows, width], times bag.scales, bf16 [rows]
-// and in fp32 linear.bias, linear.base, bag.weight and bag.bias. With precision fp32 all are as
-// they were trained, in the order of rows.
+// and in fp32 linear.bias, linear.base, linear.offsets (with class weights), bag.weight and
+// bag.bias. With precision fp32 all are as they were trained, in the order of rows.
 
 #include <soma/models/fast_linear.hpp>
 
@@ -52,8 +52,7 @@ inline ByteRows byte_rows(const std::vector<float>& values, std::size_t rows, st
     if (static_cast<float>(scale) * 127 < most) scale = bf16::from_code(scale.code() + 1);
     const auto unit = static_cast<float>(scale);
     for (std::size_t c = 0; c < columns; ++c)
-      result.codes.push_back(
-          static_cast<std::int8_t>(unit > 0 ? std::round(own[c] / unit) : 0.0f));
+      result.codes.push_back(static_cast<std::int8_t>(unit > 0 ? std::round(own[c] / unit) : 0.0f));
     result.scales.push_back(scale);
   }
   return result;
@@ -210,6 +209,7 @@ SOMA_INLINE void FastLinear::save(Record& record, StateDict& state,
   put("linear.bias", std::vector<float>(model_.bias.begin(), model_.bias.begin() + columns()),
       Shape{columns()});
   put("linear.base", base_, Shape{classes_});
+  if (!offsets_.empty()) put("linear.offsets", offsets_, Shape{classes_});
   if (!bag_) return;
   put("bag.weight", bag_->weight, Shape{classes_, width});
   put("bag.bias", bag_->bias, Shape{classes_});
@@ -346,6 +346,7 @@ SOMA_INLINE FastLinear::FastLinear(Context& context, const Record& record, const
     stored.read_compact(table, weights, bag, columns(), width);
   features_ = text::CountedFeatures(counting, std::move(table));
   base_ = stored.finite("linear.base", Shape{classes});
+  if (state.contains("linear.offsets")) offsets_ = stored.finite("linear.offsets", Shape{classes});
   model_ = optim::PanelModel::of_rows(context.heap(), features_.rows(), columns(), weights,
                                       stored.finite("linear.bias", Shape{columns()}));
   if (width != 0)
