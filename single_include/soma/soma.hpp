@@ -19341,6 +19341,9 @@ struct PipelineOptions {
   // everything that the decision depends on is the same; otherwise the log says what differs, and
   // rank 0 decides and writes the file. Empty: no file.
   std::string decision{};
+  // The text of a decision that was made in this process (choose_plan() sets it): it is used in
+  // place of the file's. Rank 0 alone needs it.
+  std::string decided{};
   // Explicit cuts: the names of the first pieces of later stages. Nothing is measured.
   std::vector<std::string> cuts{};
   // The initial values of postponed parameters (nn::Scope::later): each rank makes the parameters
@@ -19941,6 +19944,8 @@ namespace system {
 
 // Resident memory now, in bytes; 0 if the system does not report it.
 std::uint64_t resident_bytes();
+// The pages of files among them, such as the program's code; 0 if the system does not say.
+std::uint64_t resident_file_bytes();
 
 // 0 where a process has no number.
 std::uint64_t process_number();
@@ -46846,6 +46851,8 @@ namespace SOMA_NAMESPACE::system {
 
 SOMA_INLINE std::uint64_t resident_bytes() { return detail::memory_counters().now; }
 
+SOMA_INLINE std::uint64_t resident_file_bytes() { return 0; }
+
 SOMA_INLINE std::uint64_t process_number() { return static_cast<std::uint64_t>(::_getpid()); }
 
 SOMA_INLINE std::string host_name() {
@@ -46856,18 +46863,31 @@ SOMA_INLINE std::string host_name() {
 
 #elif SOMA_POSIX
 
-SOMA_INLINE std::uint64_t resident_bytes() {
-  std::uint64_t bytes = 0;
+namespace detail {
+
+struct ResidentBytes {
+  std::uint64_t all = 0, of_files = 0;
+};
+
+inline ResidentBytes resident() {
+  ResidentBytes bytes;
 #if SOMA_LINUX
-  unsigned long long total = 0, resident = 0;
+  unsigned long long total = 0, all = 0, of_files = 0;
   if (std::FILE* file = std::fopen("/proc/self/statm", "re")) {
-    if (std::fscanf(file, "%llu %llu", &total, &resident) == 2)
-      bytes = resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+    const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+    if (std::fscanf(file, "%llu %llu %llu", &total, &all, &of_files) == 3)
+      bytes = {all * page, of_files * page};
     std::fclose(file);
   }
 #endif
   return bytes;
 }
+
+}  // namespace detail
+
+SOMA_INLINE std::uint64_t resident_bytes() { return detail::resident().all; }
+
+SOMA_INLINE std::uint64_t resident_file_bytes() { return detail::resident().of_files; }
 
 SOMA_INLINE std::uint64_t process_number() { return static_cast<std::uint64_t>(::getpid()); }
 
@@ -46879,6 +46899,8 @@ SOMA_INLINE std::string host_name() {
 #else
 
 SOMA_INLINE std::uint64_t resident_bytes() { return 0; }
+
+SOMA_INLINE std::uint64_t resident_file_bytes() { return 0; }
 
 SOMA_INLINE std::uint64_t process_number() { return 0; }
 
