@@ -22,8 +22,8 @@ enum class ModelFile : std::uint8_t {
   bert_config,        // config.json of model_type bert
   distilbert_config,  // config.json of model_type distilbert
   gpt2_config,        // config.json of model_type gpt2
-  llama_config,       // of llama and mistral
-  qwen2_config,       // of qwen2
+  llama_config,       // for llama and mistral
+  qwen2_config,       // for qwen2
   tokenizer_config,
   tokenizer,              // tokenizer.json
   tokenizer_model,        // its "model"
@@ -182,7 +182,7 @@ inline constexpr auto gpt2_config_keys = std::to_array<ModelKey>({
     {"scale_attn_by_inverse_layer_idx", refused},
     {"n_ctx", harmless},                    // n_positions, once more
     {"reorder_and_upcast_attn", harmless},  // the order of products in half precision
-    {"summary_activation", harmless},       // of classifiers
+    {"summary_activation", harmless},       // for classifiers
     {"summary_first_dropout", harmless},
     {"summary_proj_to_labels", harmless},
     {"summary_type", harmless},

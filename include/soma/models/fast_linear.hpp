@@ -1,8 +1,8 @@
 #pragma once
 // FastLinear: the classifier that FastClassifier::fit() makes. It has counted features of texts
 // (text::CountedFeatures), weights of optim::PanelSolver, for many classes also an embedding bag
-// (FastBag), and probabilities that held-out rows have calibrated: the scores of a text are those
-// of the solver plus a share of the bag's, and its logits are the scores times a factor, plus
+// (FastBag), and probabilities that held-out rows have calibrated: the scores of a text are the
+// solver's plus a share of the bag's, and its logits are the scores times a factor, plus
 // (1 - m) ln(base rate), where m is the known share of the text. A text of unseen words has the
 // base rates of the classes.
 //

@@ -16,8 +16,8 @@
 // Outputs: the loss, fp32, as of cross_entropy: the mean over the rows that count, their sum, or
 // one number for each row; and [rows, 2], the log-sum-exp in two terms (CrossEntropyArgs).
 //
-// Rows without a label have loss 0 and gradient 0, and cost nothing. Logits, sums and the gradient
-// of x are fp32; gradients of logits have the type of x where that has 16 bits, else fp32. Memory:
+// Rows without a label have loss 0 and gradient 0, and cost nothing. Logits, sums and dx are
+// fp32; gradients of logits have the type of x where that has 16 bits, else fp32. Memory:
 // 16 KiB for each row, and in backward the gradient of x in fp32.
 //
 // Errors tensor.rank, tensor.shape, tensor.dtype, operator.value (a label that is no class, lists

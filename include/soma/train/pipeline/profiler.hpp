@@ -28,9 +28,10 @@ struct ProfileSize {
 };
 
 // Measures each piece: the time of forward and backward (medians of five; the better of two passes
-// if a pass takes longer than 20 ms), and what both do with the heap (train/memory/piece_memory.hpp). The run's state does not change: the profiler has
-// product formats of its own, and restores the state that pieces keep of batches. Pieces with
-// postponed parameters get them while they are measured. Resets the peak of the context's heap.
+// if a pass takes longer than 20 ms), and what both do with the heap
+// (train/memory/piece_memory.hpp). The run's state does not change: the profiler has product
+// formats of its own, and restores the state that pieces keep of batches. Pieces with postponed
+// parameters get them while they are measured. Resets the peak of the context's heap.
 class PieceProfiler {
  public:
   PieceProfiler(Context& context, nn::Task& task, const nn::Pieces& pieces,
