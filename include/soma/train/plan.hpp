@@ -74,8 +74,8 @@ std::string to_string(const PlanTable& table);
 // `held_out` has the rows of evaluations. With a limit the heap asks for the estimated memory at
 // once. With options.pipeline.decision the row is kept in that file, and taken from there if
 // everything that it depends on is the same; the log says what differs otherwise. Returns a line
-// that says which row it is. Collective. Error parallel.plan: no row is within options.pipeline.memory_limit, with
-// the smallest limit that works.
+// that says which row it is. Collective. Error parallel.plan: no row is within
+// options.pipeline.memory_limit, with the smallest limit that works.
 std::string choose_plan(Context& context, nn::Task& task, data::BatchSource& source,
                         TrainerOptions& options, data::BatchSource* held_out = nullptr);
 
