@@ -3619,7 +3619,7 @@ struct DropArgs {
 
 // y = silu(a) b, where x holds a in its first `columns` columns and b in the next ones.
 struct GatedArgs {
-  std::size_t rows = 0, columns = 0;  // of y
+  std::size_t rows = 0, columns = 0;  // those of y
   MatrixOperand x{};                  // rows x 2 columns
   MatrixTarget y{};
   // backward: dx has the columns of x

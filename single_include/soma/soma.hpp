@@ -3622,7 +3622,7 @@ struct DropArgs {
 
 // y = silu(a) b, where x holds a in its first `columns` columns and b in the next ones.
 struct GatedArgs {
-  std::size_t rows = 0, columns = 0;  // of y
+  std::size_t rows = 0, columns = 0;  // those of y
   MatrixOperand x{};                  // rows x 2 columns
   MatrixTarget y{};
   // backward: dx has the columns of x
@@ -27368,7 +27368,8 @@ HWY_AFTER_NAMESPACE();
 #endif
 
 // ---- soma/kernels/rows/run_parts-inl.hpp
-// Loops over several runs of the same length, of which some are written: a vector of each at a time.
+// Loops over several runs of the same length, some of which are written: one vector of each at a
+// time.
 
 #if defined(SOMA_KERNELS_ROWS_RUN_PARTS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_ROWS_RUN_PARTS_INL_HPP
@@ -34663,10 +34664,10 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
 // With `causal`, row i of a sequence sees rows 0 to i only; a mask can hide further keys. Products
 // of 32 queries with keys that all of them ignore are not computed.
 //
-// Errors operator.value (heads, key_value_heads, head_width; causal with first rows or query_begins; a query that sees no key; a
-// mask beside padding),
-// operator.inputs, operator.sequences, tensor.rank, tensor.shape, tensor.dtype,
-// ragged.empty_sequence, random.index_range.
+// Errors operator.value (heads, key_value_heads, head_width; causal with first rows or
+// query_begins; a query that sees no key; a mask beside padding), operator.inputs,
+// operator.sequences, tensor.rank, tensor.shape, tensor.dtype, ragged.empty_sequence,
+// random.index_range.
 
 // ---- soma/ops/attention/heads.hpp
 // Code that attention's operators share: the columns of queries, keys and values, the rows that are
@@ -34893,7 +34894,8 @@ void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, std:
   const Sequences& sequences = call.sequences;
   const QueryRows queries(call.context, setting, inputs, sequences);
   const AttentionKernels& kernels = call.context.kernels().attention;
-  const std::size_t width = inputs.width, items = setting.heads / together;  // of a sequence
+  const std::size_t width = inputs.width,
+                    items = setting.heads / together;  // each sequence has these
   const auto cost = [&](std::size_t item) {
     const std::size_t keys = sequences.length(item / items);
     const std::size_t rows = queries.length(item / items);
@@ -40439,12 +40441,12 @@ inline void detail::element_loss_gradient(const GradientCall& call) {
 // that do not ascend).
 
 // ---- soma/ops/loss/class_panels.hpp
-// What head_loss is made of: the rows that have labels, and the logits of a panel of classes at a
+// The parts of head_loss: the rows that have labels, and the logits of a panel of classes at a
 // time.
 
 namespace SOMA_NAMESPACE::detail {
 
-// Of the logits [rows, classes] only [rows, panel] exist at a time.
+// Only this many columns of the logits [rows, classes] exist at a time.
 inline constexpr std::size_t panel_classes = 4096;
 
 // Inputs of head_loss. Backward has two more before `bias`.
@@ -40885,7 +40887,8 @@ inline void head_loss_backward_host(const OperatorCall& call) {
       args.b = operand(rows.x());
       args.c = part(target(dweight), first, 0);
       args.segments = rows.segments();
-      args.stream_c = true;  // it is read once all gradients are complete
+      // It is read once all gradients are complete; a small one may still be in the cache then.
+      args.stream_c = classes * width * size_of(dweight.dtype()) > (std::size_t{2} << 20);
       multiply(context, args);
     }
     if (setting.bias)

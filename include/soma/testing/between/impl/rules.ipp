@@ -335,7 +335,7 @@ SOMA_INLINE bool head_loss_rule(Maker& maker, const Known& x, Call& call) {
       maker.choice().of({LossReduction::mean, LossReduction::sum, LossReduction::none});
   if (maker.choice().chance(30)) setting.label_smoothing = 0.25f;
   if (maker.choice().chance(30)) setting.ignore_index = 0;
-  if (setting.ignore_index == 0) setting.denominator = static_cast<double>(rows);
+  setting.denominator = static_cast<double>(rows);  // no row may have a label: 0 / 0
   call.attributes = setting;
   call.inputs.push_back(maker.leaf(Shape{classes, width}));
   call.inputs.push_back(maker.whole_numbers(Shape{rows},
