@@ -1,8 +1,8 @@
 #pragma once
 // ByteTokenizer: the tokenizers of GPT-2 and of the models after it, with the ids of the package
 // `tokenizers`. A text is cut into words (word_scanner.hpp), and a word's bytes are joined to
-// tokens pair by pair (pair_merges.hpp). TinyLlama's and Llama 2's kind joins characters instead, of
-// which those without a token are read byte by byte.
+// tokens pair by pair (pair_merges.hpp). TinyLlama's and Llama 2's kind joins characters instead,
+// of which those without a token are read byte by byte.
 
 #include <soma/text/byte_pairs/byte_pieces.hpp>
 #include <soma/text/byte_pairs/normal_text.hpp>
@@ -51,8 +51,8 @@ struct ByteTokenizerParts {
 class ByteTokenizer final : public Encoder {
  public:
   // A byte of a text without a piece is left out, as the package does (SmolLM2's vocabulary lacks
-  // 21 bytes, which UTF-8 hardly has). Error text.tokenizer_file: the pieces are characters and lack
-  // one for a byte, a merge of pieces that are none, two added tokens with one id.
+  // 21 bytes, which UTF-8 hardly has). Error text.tokenizer_file: the pieces are characters and
+  // lack one for a byte, a merge of pieces that are none, two added tokens with one id.
   explicit ByteTokenizer(ByteTokenizerParts parts, std::string_view name = "memory");
 
   // The tokenizer of a folder: tokenizer.json, or vocab.json and merges.txt as GPT-2 of 2019 has
