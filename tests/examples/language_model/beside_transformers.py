@@ -93,7 +93,8 @@ def real():
         losses = torch.nn.functional.cross_entropy(model(ids).logits[0, :-1], ids[0, 1:], reduction="none").double()
     check("The capital of France is", abs(losses[:4].mean().item() - 3.69162) < 1e-4, losses[:4].mean().item())
     measured = json.loads(run("evaluate", "--model", folder, "--data", capital, "--json"))
-    check("loss with the end", abs(measured["loss"] - losses.mean().item()) < 1e-5, f"{measured} {losses.mean().item()}")
+    # Both are sums of fp32 products; the end's token is very unlikely here.
+    check("loss with the end", abs(measured["loss"] / losses.mean().item() - 1) < 1e-5, f"{measured} {losses.mean().item()}")
 
     rows = documents(200)
     data = work / "documents.jsonl"

@@ -1,8 +1,8 @@
 #pragma once
 // ByteTokenizer: the tokenizers of GPT-2 and of the models after it, with the ids of the package
 // `tokenizers`. A text is cut into words (word_scanner.hpp), and a word's bytes are joined to
-// tokens pair by pair (pair_merges.hpp). TinyLlama's and Llama 2's kind joins characters instead;
-// those without a token are read byte by byte.
+// tokens pair by pair (pair_merges.hpp). TinyLlama's and Llama 2's kind joins characters instead,
+// of which those without a token are read byte by byte.
 
 #include <soma/text/byte_pairs/byte_pieces.hpp>
 #include <soma/text/byte_pairs/normal_text.hpp>
