@@ -49,7 +49,8 @@ code=0
 [ ! -e "$work/none" ] || fail "a model of nothing"
 "$program" predict --model "$work/lsh_shared" --max-line-bytes 9 "$work/lines.xmc" >/dev/null 2>"$work/error" && fail "no limit"
 grep -q 'max_line_bytes' "$work/error" || fail "another error: $(cat "$work/error")"
-"$program" train --help | grep -q -- --max-line-bytes || fail "no such option"
+"$program" train --help >"$work/help"
+grep -q -- --max-line-bytes "$work/help" || fail "no such option"
 # Without an option: a linear model, or a tree of many classes; both are saved and answer.
 for kind in linear tree; do
   "$program" train "${sizes[@]:0:6}" --threads 2 --kind "$kind" --output "$work/$kind" >"$work/$kind.log"
