@@ -4,11 +4,10 @@
 // largest rank and the predicted seconds of a step, from one profile of the model's pieces. Needs
 // nlohmann-json, for the decision file.
 
-#include <soma/train/pipeline/plan_costs.hpp>
-#include <soma/train/pipeline/planner.hpp>
-
 #include <cstddef>
 #include <cstdint>
+#include <soma/train/pipeline/plan_costs.hpp>
+#include <soma/train/pipeline/planner.hpp>
 #include <string>
 #include <vector>
 
@@ -49,7 +48,7 @@ struct PlanTable {
   // Indices of rows: the least seconds within the limit; the least bytes; and the row within the
   // limit whose product of both is least, if it is neither. `none`: there is no such row.
   std::size_t best = none, smallest = none, between = none;
-  BatchSizes lengths{};  // of the batches that were read
+  BatchSizes lengths{};  // rows of the batches that were read
   double profile_seconds = 0, table_seconds = 0;
 
   // Marks the three rows.
@@ -70,12 +69,12 @@ std::string to_string(const PlanTable& table);
 
 // Chooses the best row for the ranks of options.communicator, and sets options.pipeline,
 // options.shard_optimizer and the task's recomputation by it. Rank 0 plans, for all ranks, and
-// leaves the decision in options.pipeline.decided, so the trainer does not measure again. `held_out`
-// has the rows of evaluations. With a limit the heap asks for the estimated memory at once. With
-// options.pipeline.decision the row is kept in that file, and taken from there if everything that
-// it depends on is the same; the log says what differs otherwise. Returns a line that says which
-// row it is. Collective. Error parallel.plan: no row is within options.pipeline.memory_limit, with
-// the smallest limit that works.
+// leaves the decision in options.pipeline.decided, so the trainer does not measure again.
+// `held_out` has the rows of evaluations. With a limit the heap asks for the estimated memory at
+// once. With options.pipeline.decision the row is kept in that file, and taken from there if
+// everything that it depends on is the same; the log says what differs otherwise. Returns a line
+// that says which row it is. Collective. Error parallel.plan: no row is within
+// options.pipeline.memory_limit, with the smallest limit that works.
 std::string choose_plan(Context& context, nn::Task& task, data::BatchSource& source,
                         TrainerOptions& options, data::BatchSource* held_out = nullptr);
 

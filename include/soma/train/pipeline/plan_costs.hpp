@@ -63,7 +63,7 @@ class PlanCosts {
   // parallel.argument.
   MemoryEstimate stage(const PlanLayout& layout, std::size_t stage, std::size_t first,
                        std::size_t end) const;
-  // Of each stage; the first one's slack has what measuring took.
+  // One for each stage; the first one's slack has what measuring took.
   std::vector<MemoryEstimate> stages(const PlanLayout& layout,
                                      const std::vector<std::size_t>& cuts) const;
   // The largest rank's bytes, with what is beside its heap.

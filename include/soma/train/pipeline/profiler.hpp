@@ -1,6 +1,10 @@
 #pragma once
 // PieceProfiler: measures the pieces of a model, before a run, for the plan of a pipeline.
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <soma/nn/later.hpp>
 #include <soma/nn/pieces.hpp>
 #include <soma/nn/precision_state.hpp>
@@ -8,11 +12,6 @@
 #include <soma/system/clock.hpp>
 #include <soma/train/memory/piece_memory.hpp>
 #include <soma/train/options.hpp>
-
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <span>
 #include <string>
 #include <utility>
@@ -28,9 +27,10 @@ struct ProfileSize {
 };
 
 // Measures each piece: the time of forward and backward (medians of five; the better of two passes
-// if a pass takes longer than 20 ms), and what both do with the heap (train/memory/piece_memory.hpp). The run's state does not change: the profiler has
-// product formats of its own, and restores the state that pieces keep of batches. Pieces with
-// postponed parameters get them while they are measured. Resets the peak of the context's heap.
+// if a pass takes longer than 20 ms), and what both do with the heap
+// (train/memory/piece_memory.hpp). The run's state does not change: the profiler has product
+// formats of its own, and restores the state that pieces keep of batches. Pieces with postponed
+// parameters get them while they are measured. Resets the peak of the context's heap.
 class PieceProfiler {
  public:
   PieceProfiler(Context& context, nn::Task& task, const nn::Pieces& pieces,
