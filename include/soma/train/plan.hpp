@@ -4,10 +4,11 @@
 // largest rank and the predicted seconds of a step, from one profile of the model's pieces. Needs
 // nlohmann-json, for the decision file.
 
-#include <cstddef>
-#include <cstdint>
 #include <soma/train/pipeline/plan_costs.hpp>
 #include <soma/train/pipeline/planner.hpp>
+
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -9,13 +9,14 @@
 // optimizer; an evaluation; saving. Timing of other ranks is not known, so messages count as long
 // as they may exist. Gradients of tables with few rows count the rows of the largest batch.
 
-#include <cstddef>
-#include <cstdint>
 #include <soma/ops/operator.hpp>
 #include <soma/parallel/schedule.hpp>
 #include <soma/train/memory/batch_sizes.hpp>
 #include <soma/train/memory/estimate.hpp>
 #include <soma/train/memory/piece_memory.hpp>
+
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 

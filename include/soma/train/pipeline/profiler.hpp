@@ -1,10 +1,6 @@
 #pragma once
 // PieceProfiler: measures the pieces of a model, before a run, for the plan of a pipeline.
 
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <soma/nn/later.hpp>
 #include <soma/nn/pieces.hpp>
 #include <soma/nn/precision_state.hpp>
@@ -12,6 +8,11 @@
 #include <soma/system/clock.hpp>
 #include <soma/train/memory/piece_memory.hpp>
 #include <soma/train/options.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <utility>
