@@ -69,6 +69,12 @@ def torch_cases(folder, threads):
         yield f"infer/minilm/{tokens} tokens", "seconds", 1, words, words
     words = ["batch_norm", 64, 32, 32, threads]
     yield "batch_norm/64x32x32x32", "seconds", 1, words, words
+    for model in ("gpt2", "smollm2"):
+        for size, length in ((4, 256), (1, 1024)):
+            for precision, mode in (("fp32", "fp32"), ("bf16_sr", "bf16")):
+                words = [size, length, threads]
+                yield (f"decoder/{model}/{size}x{length}/{precision} beside {mode}", "seconds", 1,
+                       ["decoder", model, precision, *words], ["decoder", model, mode, *words])
     if folder is None:
         return
     sst2, reviews = folder / "lengths_sst2.txt", folder / "lengths_amazon_polarity.txt"

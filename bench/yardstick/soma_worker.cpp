@@ -1,7 +1,9 @@
 // One case of the comparison with PyTorch (compare.py), measured again and again, as `usage` says.
 
+#include <soma/data/document_source.hpp>
 #include <soma/data/token_source.hpp>
 #include <soma/models/bert.hpp>
+#include <soma/models/decoder/decoder.hpp>
 #include <soma/nn.hpp>
 #include <soma/ops/profiler.hpp>
 #include <soma/runtime/parallel.hpp>
@@ -16,16 +18,19 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace {
 
 constexpr const char* usage =
     R"(usage: soma_yardstick step MODEL[+recompute] PRECISION BATCH MAX_LENGTH THREADS LENGTHS|full
+       soma_yardstick decoder gpt2|smollm2 PRECISION BATCH LENGTH THREADS
        soma_yardstick linear M N K DTYPE THREADS forward|dx|dw
        soma_yardstick infer MODEL TOKENS THREADS
        soma_yardstick gru|lstm BATCH WIDTH THREADS LENGTHS
@@ -33,9 +38,9 @@ constexpr const char* usage =
        soma_yardstick profile and the words of a step
 
 MODEL is base, minilm or tiny, LENGTHS a file with a number of tokens a line. Each line on standard
-input makes one measurement, answered by a line of JSON: of a step and of a recurrent layer, of as
-many steps as the line says; of the others, of 0.2 seconds. profile prints where the time of ten
-steps goes, and ends.
+input makes one measurement, answered by a line of JSON: of a step, a decoder's step and a recurrent
+layer, of as many steps as the line says; of the others, of 0.2 seconds. profile prints where the
+time of ten steps goes, and ends.
 )";
 
 using soma::models::BertConfig;
@@ -128,19 +133,30 @@ std::vector<std::size_t> read_lengths(const std::string& source, std::size_t max
   return lengths;
 }
 
+double useful_flops(soma::Context& context, const StepCase& test, std::uint64_t step) {
+  std::vector<std::size_t> lengths;
+  for (std::size_t i = 0; i < test.batch; ++i) {
+    const std::size_t sequence = (step - 1) * test.batch + i;
+    lengths.push_back(test.lengths[sequence % test.sequences() % test.lengths.size()]);
+  }
+  return soma::models::training_flops(test.config, soma::Sequences::from_lengths(context, lengths));
+}
+
 // Measures as many steps as a line asks for, inside a run of the trainer.
 class Measure final : public soma::train::Callback {
  public:
-  Measure(soma::Context& context, const StepCase& test) : context_(context), test_(test) {}
+  // `flops`: the useful operations of a step, of its number. `bf16`: of the products' operands.
+  Measure(soma::Context& context, bool bf16, std::function<double(std::uint64_t)> flops)
+      : context_(context), bf16_(bf16), flops_of_(std::move(flops)) {}
   void on_step(const soma::train::StepInfo& info) override {
     if (info.step > 1) {  // the first one makes the memory
       seconds_ += info.seconds;
       tokens_ += static_cast<double>(info.tokens);
-      flops_ += useful_flops(info.step);
+      flops_ += flops_of_(info.step);
       ++steps_;
     }
     if (info.step > 1 && steps_ < wanted_) return;
-    if (steps_ != 0) answer(context_, seconds_, tokens_, flops_, test_.bf16);
+    if (steps_ != 0) answer(context_, seconds_, tokens_, flops_, bf16_);
     std::string line;
     if (!std::getline(std::cin, line)) std::exit(0);
     wanted_ = static_cast<std::size_t>(std::atoi(line.c_str()));
@@ -149,18 +165,9 @@ class Measure final : public soma::train::Callback {
   }
 
  private:
-  double useful_flops(std::uint64_t step) const {
-    std::vector<std::size_t> lengths;
-    for (std::size_t i = 0; i < test_.batch; ++i) {
-      const std::size_t sequence = (step - 1) * test_.batch + i;
-      lengths.push_back(test_.lengths[sequence % test_.sequences() % test_.lengths.size()]);
-    }
-    return soma::models::training_flops(test_.config,
-                                        soma::Sequences::from_lengths(context_, lengths));
-  }
-
   soma::Context& context_;
-  const StepCase& test_;
+  bool bf16_;
+  std::function<double(std::uint64_t)> flops_of_;
   double seconds_ = 0, tokens_ = 0, flops_ = 0;
   std::size_t steps_ = 0, wanted_ = 0;
 };
@@ -202,12 +209,85 @@ int step(char** arguments, bool profile) {
                                 .learning_rate = 2e-5,
                                 .schedule = {.decay = soma::optim::Decay::constant},
                                 .precision = soma::Precision::named(arguments[1])});
-  Measure measure(context, test);
+  Measure measure(context, test.bf16,
+                  [&](std::uint64_t number) { return useful_flops(context, test, number); });
   PrintProfile print(context);
   if (profile)
     trainer.add(print);
   else
     trainer.add(measure);
+  trainer.fit(source);
+  return 0;
+}
+
+// ---- training steps of decoders
+
+soma::models::DecoderConfig decoder_config(std::string_view model) {
+  using soma::models::DecoderConfig;
+  using soma::models::DecoderKind;
+  if (model == "gpt2") return DecoderConfig::of(DecoderKind::gpt2);
+  if (model != "smollm2") {
+    std::cerr << "model " << model << ": gpt2 or smollm2\n";
+    std::exit(2);
+  }
+  DecoderConfig config = DecoderConfig::of(DecoderKind::llama);
+  config.vocabulary = 49152;
+  config.layers = 30;
+  config.tied = true;
+  config.layer.width = 576;
+  config.layer.heads = 9;
+  config.layer.key_value_heads = 3;
+  config.layer.inner = 1536;
+  config.layer.rotary_base = 100000;
+  return config;
+}
+
+// The next token's loss, without a tokenizer.
+class DecoderTask final : public soma::nn::Task {
+ public:
+  explicit DecoderTask(const soma::models::Decoder& model)
+      : model_(model), parameters_(soma::nn::parameters(model)) {}
+  const soma::Parameters& parameters() const override { return parameters_; }
+  Forward forward(soma::Tape& tape, const soma::data::Batch& batch) override {
+    const soma::Var targets =
+        tape.constant(batch.at(soma::data::targets_field), batch.inputs.sequences);
+    return {
+        soma::nn::head_loss_at(model_.head_site, tape, model_(tape, tape.constant(batch.inputs)),
+                               model_.head_weight(), targets, soma::nn::loss_of(batch)),
+        {}};
+  }
+
+ private:
+  const soma::models::Decoder& model_;
+  soma::Parameters parameters_;
+};
+
+int decoder_step(char** arguments) {
+  const soma::models::DecoderConfig config = decoder_config(arguments[0]);
+  const std::size_t batch = std::strtoul(arguments[2], nullptr, 10),
+                    length = std::strtoul(arguments[3], nullptr, 10);
+  auto context = soma::make_context({.threads = std::atoi(arguments[4])});
+  const soma::models::Decoder model({context}, config);
+  DecoderTask task(model);
+  soma::data::DocumentLists documents;
+  std::vector<std::int32_t> ids(length + 1);
+  for (std::size_t i = 0; i < 8 * batch; ++i) {
+    for (std::size_t j = 0; j <= length; ++j)
+      ids[j] = static_cast<std::int32_t>((i * 7919 + j * 104729) % config.vocabulary);
+    documents.add(ids);
+  }
+  soma::data::DocumentSource source(context, documents, {.length = length},
+                                    {.batch_sequences = batch, .shuffle = false});
+  const double flops = soma::models::training_flops(
+      config, soma::Sequences::from_lengths(context, std::vector<std::size_t>(batch, length)));
+  soma::train::Trainer trainer(context, task,
+                               {.epochs = 1000000,
+                                .learning_rate = 5e-5,
+                                .schedule = {.decay = soma::optim::Decay::constant},
+                                .precision = soma::Precision::named(arguments[1])});
+  Measure measure(context, std::string_view(arguments[1]) != "fp32",
+                  [&](std::uint64_t) { return flops; });
+  trainer.add(measure);
   trainer.fit(source);
   return 0;
 }
@@ -339,6 +419,7 @@ int main(int count, char** arguments) {
   }
   if (kind == "step" && count == 8) return step(arguments + 2, false);
   if (kind == "profile" && count == 8) return step(arguments + 2, true);
+  if (kind == "decoder" && count == 7) return decoder_step(arguments + 2);
   if (kind == "linear" && count == 8) return linear(arguments + 2);
   if (kind == "gru" && count == 6) return recurrent<soma::nn::Gru>(arguments + 2);
   if (kind == "lstm" && count == 6) return recurrent<soma::nn::Lstm>(arguments + 2);

@@ -1,6 +1,7 @@
 """The same cases as soma_worker.cpp, with PyTorch: a line in, a measurement out.
 
     torch_worker.py step MODEL fp32|bf16 BATCH MAX_LENGTH THREADS LENGTHS|full max|batch|sorted
+    torch_worker.py decoder gpt2|smollm2 fp32|bf16 BATCH LENGTH THREADS
     torch_worker.py linear M N K fp32|bf16 THREADS forward|dx|dw
     torch_worker.py infer MODEL TOKENS THREADS
     torch_worker.py gru|lstm BATCH WIDTH THREADS LENGTHS
@@ -95,6 +96,38 @@ def step(model, mode, size, longest, threads, source, padding):
         seconds = sum(elapsed for elapsed, _ in done)
         tokens = sum(sum(group) for _, group in done)
         answer(seconds, tokens, sum(useful_flops(model, group) for _, group in done))
+
+
+def decoder(model, mode, size, length, threads):
+    """Dropout as soma's case has it: GPT-2's 0.1 at three sites."""
+    from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+    torch.set_num_threads(int(threads))
+    size, length = int(size), int(length)
+    if model == "gpt2":
+        network = GPT2LMHeadModel(GPT2Config(attn_implementation="sdpa"))
+    else:
+        network = LlamaForCausalLM(LlamaConfig(
+            vocab_size=49152, hidden_size=576, num_hidden_layers=30, num_attention_heads=9, num_key_value_heads=3,
+            intermediate_size=1536, tie_word_embeddings=True, rope_theta=100000.0, max_position_embeddings=2048,
+            attn_implementation="sdpa"))
+    network.train()
+    optimizer = torch.optim.AdamW(network.parameters(), lr=5e-5, fused=True)
+    words = network.config.vocab_size
+
+    def one():
+        ids = torch.randint(0, words, (size, length))
+        start = time.perf_counter()
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=mode == "bf16"):
+            loss = network(input_ids=ids, labels=ids).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        return time.perf_counter() - start
+
+    one()
+    for line in sys.stdin:
+        answer(sum(one() for _ in range(int(line))), size * length * int(line), 0)
 
 
 def repeat(work):
@@ -223,6 +256,6 @@ def epoch(folder, train, held_out, threads, padding):
 
 if __name__ == "__main__":
     torch.manual_seed(1)
-    {"step": step, "linear": linear, "infer": infer, "batch_norm": batch_norm, "epoch": epoch,
+    {"step": step, "decoder": decoder, "linear": linear, "infer": infer, "batch_norm": batch_norm, "epoch": epoch,
      "gru": functools.partial(recurrent, torch.nn.GRU),
      "lstm": functools.partial(recurrent, torch.nn.LSTM)}[sys.argv[1]](*sys.argv[2:])

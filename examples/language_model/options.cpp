@@ -10,8 +10,7 @@
 
 namespace {
 
-const std::string data_group = "Data", model_group = "Model", output_group = "What is written",
-                  compute_group = "Computation";
+const std::string data_group = "Data";
 
 // The words of this program in options that others have, too.
 const RunWords words{
@@ -32,8 +31,6 @@ const RunWords words{
     .plot =
         "write the curves of loss, metrics and learning rate as an SVG picture, updated during "
         "the run; --resume continues the curves"};
-
-const CLI::Range some(std::size_t{1}, std::size_t{1} << 24);
 
 void add_text(CLI::App& command, TextOptions& options) {
   command

@@ -14,16 +14,6 @@
 #include <string>
 #include <vector>
 
-namespace {
-
-const std::string loop_group = "Training", output_group = "What is written",
-                  compute_group = "Computation";
-
-const CLI::Validator any_count = count_from(0, (std::numeric_limits<std::uint64_t>::max)() / 2);
-const CLI::Range some(std::size_t{1}, std::size_t{1} << 24);
-
-}  // namespace
-
 void RunOptions::silence() {
   for (std::string* path : {&output, &profile, &log_json, &tensorboard, &plot}) path->clear();
   quiet = true;

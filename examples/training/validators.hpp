@@ -1,10 +1,13 @@
-// Checks of numbers on the command line. For units that include CLI11.
+// Checks of numbers on the command line, and the groups of options that programs share. For units
+// that include CLI11.
 #pragma once
 
 #include <CLI/CLI.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <limits>
 #include <sstream>
 #include <string>
 
@@ -34,3 +37,11 @@ inline CLI::Validator count_from(std::uint64_t least, std::uint64_t most) {
   };
   return CLI::Validator(problem, "");
 }
+
+inline const CLI::Validator any_count =
+    count_from(0, (std::numeric_limits<std::uint64_t>::max)() / 2);
+inline const CLI::Range some(std::size_t{1}, std::size_t{1} << 24);
+
+// The headings of options in a help text.
+inline const std::string model_group = "Model", loop_group = "Training",
+                         output_group = "What is written", compute_group = "Computation";

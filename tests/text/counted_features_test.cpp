@@ -208,9 +208,9 @@ TEST_CASE("tables of counted features that do not fit themselves are refused", "
   CHECK(row_of(again, "a good film").values == row_of(made.features, "a good film").values);
   CHECK(refused([](Table& t) { t.bits = 3; }));
   CHECK(refused([](Table& t) { t.bits = 31; }));
-  CHECK(refused([](Table& t) { t.places[0] = t.places[1]; }));
-  CHECK(refused([](Table& t) { t.places[0] = -1; }));
-  CHECK(refused([](Table& t) { t.places[0] = 1 << 20; }));
+  CHECK(refused([](Table& t) { t.fingerprints.pop_back(); }));
+  CHECK(refused([](Table& t) { t.homes[0] = -1; }));
+  CHECK(refused([](Table& t) { t.homes[0] = 1 << 20; }));
   CHECK(refused([](Table& t) { t.g.pop_back(); }));
   CHECK(refused([](Table& t) { t.idf[0] = std::nanf(""); }));
   const auto bad = [](const text::CountedFeatureOptions& one) {

@@ -17,9 +17,6 @@
 
 namespace {
 
-const std::string model_group = "Model", loop_group = "Training", output_group = "What is written",
-                  compute_group = "Computation";
-
 CLI::Option* add_model(CLI::App& command, std::string& model) {
   return command.add_option("--model", model, "a folder that train wrote")
       ->required()
@@ -91,9 +88,6 @@ void add_fast(CLI::App& command, TrainOptions& options) {
   add("--keep", fast.keep, "share of the features that --output keeps, those with large weights", 0,
       1);
 }
-
-const CLI::Validator any_count = count_from(0, (std::numeric_limits<std::uint64_t>::max)() / 2);
-const CLI::Range some(std::size_t{1}, std::size_t{1} << 24);
 
 }  // namespace
 
