@@ -117,7 +117,11 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   settings.optimizer = optimizer.get();
   const std::uint64_t steps = run_steps(source->batches(0), settings);
   if (options.ranks.automatic()) {
-    const std::string layout = soma::train::choose_plan(context, model, *source, settings);
+    // With checkpoints the best weights are in files.
+    settings.keep_best = options.keep_best && options.checkpoint.empty();
+    const std::string layout =
+        soma::train::choose_plan(context, model, *source, settings, held_out.get());
+    settings.keep_best = options.keep_best;
     if (!options.quiet) std::cerr << "planned: " << layout << '\n';
     pipeline = settings.pipeline.partitions != 1 || settings.pipeline.microbatches != 1;
     if (!pipeline) {
