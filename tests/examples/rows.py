@@ -190,9 +190,11 @@ def check_lists(work):
     that(work.train(data, "--label-columns=x,y,b") == ["b", "x", "y"], "a model of columns")
     result = work.run("evaluate", "--model=model", data, "--label-columns=x,y,b", "--json")
     that(json.loads(result.stdout)["rows"] == 120, f"evaluate of columns: {result.stderr}")
-    for bad in [["--label-column=x"], ["--regression"], ["--model-kind=fast"]]:
+    for bad in [["--label-column=x"], ["--regression"]]:
         result = work.run("train", "--quiet", data, "--label-columns=x,y,b", *bad)
         that(result.returncode != 0 and result.stderr.count(b"\n") == 1, f"{bad}: {result.stderr}")
+    names, _ = fast_classes(work, data, "--label-columns=x,y,b")
+    that(names == ["b", "x", "y"], f"columns of labels, fast: {names}")
 
 
 def fast_classes(work, *arguments):

@@ -45,6 +45,8 @@ unit soma/io.hpp 'soma::state_hash({})' "io -lxxhash" nlohmann/json.hpp
 unit soma/tensorboard.hpp 'soma::EventFile::now()' "" protozero/pbf_writer.hpp
 unit soma/text.hpp 'soma::text::train_vocabulary(std::vector<std::string>{"a"}).size()' "text $text_libraries" utf8proc.h
 unit soma/models.hpp 'soma::models::bert_config_from_json("{}").config.layers' "models text io -lxxhash $text_libraries" utf8proc.h
+unit soma/decoders.hpp 'soma::models::decoder_config_from_json("{\"model_type\": \"gpt2\"}").config.layers' \
+  "models text io -lxxhash $text_libraries" utf8proc.h
 unit soma/models/text_classifier.hpp 'soma::models::TextClassifier::from_pretrained(context, "none").labels()' \
   "models text io -lxxhash $text_libraries" utf8proc.h
 unit soma/xtensor.hpp 'soma::xtensor::adapt<float>(soma::Tensor::full(context, {2}, 1.0f)).size()' "" xtensor.hpp
