@@ -81,6 +81,9 @@ class Checker:
         folder = self.work / "precompiled"
         (folder / "soma").mkdir(parents=True)
         for header in PRECOMPILED:
+            # For a header that includes it again: g++ looks for the file whose compiled form it has read.
+            real = (self.options.root / "include" / header).resolve()
+            (folder / header).write_text(f'#include "{real}"\n', encoding="utf-8")
             subprocess.run([self.options.compiler, *FLAGS, "-I", self.options.root / "include", "-x", "c++-header",
                             self.options.root / "include" / header, "-o", folder / f"{header}.gch"],
                            capture_output=True, check=False)
