@@ -43,21 +43,15 @@ struct Program {
   Program() {
     set_up(app, "bert_classifier");
     app.footer(epilogue);
-    command("train", "trains a model on labelled texts", train);
-    command("plan", "prints how fast and large a training would be on ranks", plan);
-    command("evaluate", "measures a model on labelled rows", evaluate);
-    command("predict", "predicts the class of each line", predict);
-    command("embed", "gives each line a vector", embed);
-    command("serve", "answers over HTTP: GET /ping, POST /invocations", serve);
-    command("describe", "describes the machine and the program", describe);
-  }
-
-  template <class Options>
-  void command(const char* name, const char* help, Options& options) {
-    CLI::App* added = app.add_subcommand(name, help);
-    added->add_option("--config", "options as a JSON object; the command line wins")
-        ->type_name("FILE");
-    add_options(*added, options);
+    add_options(add_command(app, "train", "trains a model on labelled texts"), train);
+    add_options(add_command(app, "plan", "prints how fast and large a training would be on ranks"),
+                plan);
+    add_options(add_command(app, "evaluate", "measures a model on labelled rows"), evaluate);
+    add_options(add_command(app, "predict", "predicts the class of each line"), predict);
+    add_options(add_command(app, "embed", "gives each line a vector"), embed);
+    add_options(add_command(app, "serve", "answers over HTTP: GET /ping, POST /invocations"),
+                serve);
+    add_options(add_command(app, "describe", "describes the machine and the program"), describe);
   }
 
   // Takes the job's files if the options still have the job's values.

@@ -34,17 +34,11 @@ struct Program {
   Program() {
     set_up(app, "language_model");
     app.footer(epilogue);
-    command("train", "trains a model on documents, or on prompts with answers", train);
-    command("evaluate", "measures the perplexity of documents", evaluate);
-    command("describe", "describes a model's folder", describe);
-  }
-
-  template <class Options>
-  void command(const char* name, const char* help, Options& options) {
-    CLI::App* added = app.add_subcommand(name, help);
-    added->add_option("--config", "options as a JSON object; the command line wins")
-        ->type_name("FILE");
-    add_options(*added, options);
+    add_options(
+        add_command(app, "train", "trains a model on documents, or on prompts with answers"),
+        train);
+    add_options(add_command(app, "evaluate", "measures the perplexity of documents"), evaluate);
+    add_options(add_command(app, "describe", "describes a model's folder"), describe);
   }
 
   int run(Launch& launch, const std::vector<std::string>& command) {

@@ -158,6 +158,13 @@ void set_up(CLI::App& app, const std::string& program) {
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }
 
+CLI::App& add_command(CLI::App& app, const char* name, const char* help) {
+  CLI::App& command = *app.add_subcommand(name, help);
+  command.add_option("--config", "options as a JSON object; the command line wins")
+      ->type_name("FILE");
+  return command;
+}
+
 int run_program(Launch& launch, const std::function<int()>& program) {
   try {
     const int code = program();

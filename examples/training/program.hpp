@@ -31,6 +31,9 @@ bool parse(CLI::App& app, std::vector<std::string> arguments);
 // "--version", and options that are given twice: the last one counts.
 void set_up(CLI::App& app, const std::string& program);
 
+// Adds a command, with the option --config.
+CLI::App& add_command(CLI::App& app, const char* name, const char* help);
+
 // Runs the program, which returns its exit code, and reports what it throws. The last output is
 // written before the ranks part.
 int run_program(Launch& launch, const std::function<int()>& program);

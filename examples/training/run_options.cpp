@@ -52,33 +52,18 @@ void add_compute(CLI::App& command, ComputeOptions& options) {
 }
 
 void add_loop(CLI::App& command, RunOptions& options, const RunWords& words) {
-  const auto number = [&](const char* name, auto& value, const char* help, const std::string& group,
-                          const CLI::Validator& range) {
-    return command.add_option(name, value, help)
-        ->check(range)
-        ->capture_default_str()
-        ->type_name("N")
-        ->group(group);
-  };
-  const auto real = [&](const char* name, auto& value, const char* help, double least, double most,
-                        const std::string& group = loop_group) {
-    return command.add_option(name, value, help)
-        ->check(between(least, most))
-        ->type_name("X")
-        ->group(group);
-  };
-  number("--epochs", options.epochs, words.epochs, loop_group,
-         CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000}))
+  add_number(command, "--epochs", options.epochs, words.epochs, loop_group,
+             CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000}))
       ->default_str("");
-  number("--max-steps", options.max_steps, "end after this many steps; 0: after all epochs",
-         loop_group, any_count);
-  number("--batch-size", options.batch_size, words.batch_size, loop_group, some);
-  number("--batch-tokens", options.batch_tokens, "tokens per batch, instead of --batch-size",
-         loop_group, some)
+  add_number(command, "--max-steps", options.max_steps,
+             "end after this many steps; 0: after all epochs", loop_group, any_count);
+  add_number(command, "--batch-size", options.batch_size, words.batch_size, loop_group, some);
+  add_number(command, "--batch-tokens", options.batch_tokens,
+             "tokens per batch, instead of --batch-size", loop_group, some)
       ->excludes("--batch-size")
       ->default_str("");
-  number("--accumulate", options.accumulate, "batches per step", loop_group, some);
-  real("--learning-rate", options.learning_rate, words.learning_rate, 0, 1e3);
+  add_number(command, "--accumulate", options.accumulate, "batches per step", loop_group, some);
+  add_real(command, "--learning-rate", options.learning_rate, words.learning_rate, 0, 1e3);
   command
       .add_option(
           "--schedule", options.schedule,
@@ -92,38 +77,42 @@ void add_loop(CLI::App& command, RunOptions& options, const RunWords& words) {
       ->capture_default_str()
       ->group(loop_group);
   ScheduleOptions& schedule = options.schedule_options;
-  real("--schedule-factor", schedule.factor,
-       "of step, exponential, plateau, milestones: what the rate is multiplied by; default: 0.1",
-       1e-6, 1);
-  number("--schedule-every", schedule.every,
-         "of step, exponential: the steps after which the factor counts once; of warm_restarts: "
-         "the steps of the first cosine; default: 1",
-         loop_group, count_from(1, std::uint64_t{1} << 40))
+  add_real(
+      command, "--schedule-factor", schedule.factor,
+      "of step, exponential, plateau, milestones: what the rate is multiplied by; default: 0.1",
+      1e-6, 1);
+  add_number(
+      command, "--schedule-every", schedule.every,
+      "of step, exponential: the steps after which the factor counts once; of warm_restarts: "
+      "the steps of the first cosine; default: 1",
+      loop_group, count_from(1, std::uint64_t{1} << 40))
       ->default_str("");
-  number("--schedule-patience", schedule.patience,
-         "of plateau: evaluations without an improvement before the rate falls; default: 2",
-         loop_group, any_count)
+  add_number(command, "--schedule-patience", schedule.patience,
+             "of plateau: evaluations without an improvement before the rate falls; default: 2",
+             loop_group, any_count)
       ->default_str("");
-  real("--schedule-threshold", schedule.threshold,
-       "of plateau: the share of the best by which an evaluation has to be better; default: 1e-4",
-       0, 0.999);
-  number("--schedule-growth", schedule.growth,
-         "of warm_restarts: how many times the steps of the one before each cosine has; default: 1",
-         loop_group, count_from(1, 1000))
+  add_real(
+      command, "--schedule-threshold", schedule.threshold,
+      "of plateau: the share of the best by which an evaluation has to be better; default: 1e-4", 0,
+      0.999);
+  add_number(
+      command, "--schedule-growth", schedule.growth,
+      "of warm_restarts: how many times the steps of the one before each cosine has; default: 1",
+      loop_group, count_from(1, 1000))
       ->default_str("");
   command
       .add_option("--schedule-milestones", schedule.milestones,
                   "of milestones: steps since the warm-up, with commas between them")
       ->delimiter(',')
       ->group(loop_group);
-  real("--start-ratio", schedule.start_ratio,
-       "of one_cycle: the share of the rate at its beginning; default: 0.04", 0, 1);
-  real("--final-ratio", schedule.final_ratio,
-       "of linear, cosine, plateau, one_cycle, warm_restarts: the least share of the rate; "
-       "default: 0",
-       0, 1);
-  number("--warmup-steps", options.warmup_steps, words.warmup, loop_group,
-         count_from(0, std::uint64_t{1} << 40))
+  add_real(command, "--start-ratio", schedule.start_ratio,
+           "of one_cycle: the share of the rate at its beginning; default: 0.04", 0, 1);
+  add_real(command, "--final-ratio", schedule.final_ratio,
+           "of linear, cosine, plateau, one_cycle, warm_restarts: the least share of the rate; "
+           "default: 0",
+           0, 1);
+  add_number(command, "--warmup-steps", options.warmup_steps, words.warmup, loop_group,
+             count_from(0, std::uint64_t{1} << 40))
       ->default_str("");
   command
       .add_option("--optimizer", options.optimizer.name,
@@ -134,60 +123,66 @@ void add_loop(CLI::App& command, RunOptions& options, const RunWords& words) {
       ->capture_default_str()
       ->group(loop_group);
   OptimizerOptions& optimizer = options.optimizer;
-  real("--beta1", optimizer.beta1, "of adamw, adam, radam, lamb; default: 0.9", 0, 1);
-  real("--beta2", optimizer.beta2, "of adamw, adam, radam, lamb; default: 0.999", 0, 1);
-  real("--epsilon", optimizer.epsilon,
-       "of adamw, adam, radam, rmsprop; default: 1e-8; of lamb, adadelta: 1e-6; of adagrad: 1e-10",
-       0, 1);
-  real("--momentum", optimizer.momentum, "of sgd, rmsprop; default: 0", 0, 1);
-  real("--dampening", optimizer.dampening, "of sgd, for its momentum; default: 0", 0, 1);
+  add_real(command, "--beta1", optimizer.beta1, "of adamw, adam, radam, lamb; default: 0.9", 0, 1);
+  add_real(command, "--beta2", optimizer.beta2, "of adamw, adam, radam, lamb; default: 0.999", 0,
+           1);
+  add_real(
+      command, "--epsilon", optimizer.epsilon,
+      "of adamw, adam, radam, rmsprop; default: 1e-8; of lamb, adadelta: 1e-6; of adagrad: 1e-10",
+      0, 1);
+  add_real(command, "--momentum", optimizer.momentum, "of sgd, rmsprop; default: 0", 0, 1);
+  add_real(command, "--dampening", optimizer.dampening, "of sgd, for its momentum; default: 0", 0,
+           1);
   command.add_flag("--nesterov", optimizer.nesterov, "of sgd: Nesterov's momentum")
       ->group(loop_group);
-  real("--alpha", optimizer.alpha,
-       "of rmsprop: share of the old mean of squares that a step keeps; default: 0.99", 0, 1);
-  real("--rho", optimizer.rho,
-       "of adadelta: share of the old means that a step keeps; default: 0.9", 0, 1);
-  real("--rate-decay", optimizer.rate_decay, "of adagrad: decay of its rate; default: 0", 0, 1e6);
-  real("--initial-square", optimizer.initial_square,
-       "of adagrad: first value of the sums of squares; default: 0", 0, 1e6);
-  real("--beta2-decay", optimizer.beta2_decay,
-       "of adafactor: power of the step by which its means forget; default: -0.8", -1e3, 0);
-  real("--floor", optimizer.floor, "of adafactor: least mean of squares; default: 1.2e-7", 0, 1);
-  real("--least-scale", optimizer.least_scale,
-       "of adafactor: least root mean square of weights; default: 1e-3", 0, 1e6);
-  real("--update-clip", optimizer.update_clip,
-       "of adafactor: largest root mean square of an update; default: 1", 0, 1e6);
-  real("--weight-decay", options.weight_decay,
-       "weight decay of matrices: apart from the gradient in adamw, lamb and adafactor (default: "
-       "0.01), added to it in the others (default: 0)",
-       0, 1e3);
+  add_real(command, "--alpha", optimizer.alpha,
+           "of rmsprop: share of the old mean of squares that a step keeps; default: 0.99", 0, 1);
+  add_real(command, "--rho", optimizer.rho,
+           "of adadelta: share of the old means that a step keeps; default: 0.9", 0, 1);
+  add_real(command, "--rate-decay", optimizer.rate_decay,
+           "of adagrad: decay of its rate; default: 0", 0, 1e6);
+  add_real(command, "--initial-square", optimizer.initial_square,
+           "of adagrad: first value of the sums of squares; default: 0", 0, 1e6);
+  add_real(command, "--beta2-decay", optimizer.beta2_decay,
+           "of adafactor: power of the step by which its means forget; default: -0.8", -1e3, 0);
+  add_real(command, "--floor", optimizer.floor,
+           "of adafactor: least mean of squares; default: 1.2e-7", 0, 1);
+  add_real(command, "--least-scale", optimizer.least_scale,
+           "of adafactor: least root mean square of weights; default: 1e-3", 0, 1e6);
+  add_real(command, "--update-clip", optimizer.update_clip,
+           "of adafactor: largest root mean square of an update; default: 1", 0, 1e6);
+  add_real(
+      command, "--weight-decay", options.weight_decay,
+      "weight decay of matrices: apart from the gradient in adamw, lamb and adafactor (default: "
+      "0.01), added to it in the others (default: 0)",
+      0, 1e3);
   command.add_flag("--decay-all", options.decay_all, "also decay biases and norms")
       ->group(loop_group);
-  real("--clip", options.clip, "clip the norm of all gradients to this value; 0: no clipping", 0,
-       1e9)
+  add_real(command, "--clip", options.clip,
+           "clip the norm of all gradients to this value; 0: no clipping", 0, 1e9)
       ->capture_default_str();
-  real("--average", options.average.decay,
-       "evaluate, keep and end with a moving average of the weights, which keeps this share of "
-       "itself at an update, for example 0.999",
-       0, 1);
-  number("--average-from", options.average.from,
-         "the step whose weights begin the average; default: the first", loop_group, any_count)
+  add_real(command, "--average", options.average.decay,
+           "evaluate, keep and end with a moving average of the weights, which keeps this share of "
+           "itself at an update, for example 0.999",
+           0, 1);
+  add_number(command, "--average-from", options.average.from,
+             "the step whose weights begin the average; default: the first", loop_group, any_count)
       ->needs("--average")
       ->default_str("");
-  number("--average-every", options.average.every,
-         "steps between updates of the average; default: 1", loop_group,
-         count_from(1, std::uint64_t{1} << 40))
+  add_number(command, "--average-every", options.average.every,
+             "steps between updates of the average; default: 1", loop_group,
+             count_from(1, std::uint64_t{1} << 40))
       ->needs("--average")
       ->default_str("");
-  number("--seed", options.seed, "seed of initial weights, order, dropout and rounding", loop_group,
-         any_count);
+  add_number(command, "--seed", options.seed,
+             "seed of initial weights, order, dropout and rounding", loop_group, any_count);
   command.add_flag("--no-shuffle", options.no_shuffle, "keep the order of the rows")
       ->group(loop_group);
-  number("--evaluate-every", options.evaluate_every,
-         "steps between evaluations; 0: evaluate after each epoch", loop_group, any_count);
-  number("--patience", options.patience,
-         "end after this many evaluations of held-out rows without an improvement; 0: never",
-         loop_group, any_count);
+  add_number(command, "--evaluate-every", options.evaluate_every,
+             "steps between evaluations; 0: evaluate after each epoch", loop_group, any_count);
+  add_number(command, "--patience", options.patience,
+             "end after this many evaluations of held-out rows without an improvement; 0: never",
+             loop_group, any_count);
   command.add_flag("--keep-best", options.keep_best, "keep the weights with the best evaluation")
       ->group(loop_group);
   command.add_option("--metric", options.metric, words.metric)
@@ -198,9 +193,9 @@ void add_loop(CLI::App& command, RunOptions& options, const RunWords& words) {
       ->type_name("NAME|FILE.json")
       ->default_str("fp32")
       ->group(compute_group);
-  number("--shards", options.shards,
-         "parts of a batch, a power of two; a fixed tree adds their gradients", compute_group,
-         CLI::Range(std::size_t{1}, std::size_t{1024}));
+  add_number(command, "--shards", options.shards,
+             "parts of a batch, a power of two; a fixed tree adds their gradients", compute_group,
+             CLI::Range(std::size_t{1}, std::size_t{1024}));
   add_compute(command, options.compute);
   add_ranks(command, options.ranks, words.memory_limit);
 }

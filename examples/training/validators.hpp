@@ -1,5 +1,5 @@
-// Checks of numbers on the command line, and the groups of options that programs share. For units
-// that include CLI11.
+// Numbers on the command line, their checks, and the groups of options that programs share. For
+// units that include CLI11.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -45,3 +45,24 @@ inline const CLI::Range some(std::size_t{1}, std::size_t{1} << 24);
 // The headings of options in a help text.
 inline const std::string model_group = "Model", loop_group = "Training",
                          output_group = "What is written", compute_group = "Computation";
+
+// A whole number, or a size, whose default is shown.
+template <class Value>
+CLI::Option* add_number(CLI::App& command, const char* name, Value& value, const char* help,
+                        const std::string& group, const CLI::Validator& range) {
+  return command.add_option(name, value, help)
+      ->check(range)
+      ->capture_default_str()
+      ->type_name("N")
+      ->group(group);
+}
+
+// A number with a point. Its help says what the default is.
+template <class Value>
+CLI::Option* add_real(CLI::App& command, const char* name, Value& value, const char* help,
+                      double least, double most, const std::string& group = loop_group) {
+  return command.add_option(name, value, help)
+      ->check(between(least, most))
+      ->type_name("X")
+      ->group(group);
+}

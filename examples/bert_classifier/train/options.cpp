@@ -56,10 +56,7 @@ constexpr const char* fast_group = "Model kind fast";
 void add_fast(CLI::App& command, TrainOptions& options) {
   FastTrainOptions& fast = options.fast;
   const auto add = [&](const char* name, auto& value, const char* help, double least, double most) {
-    return command.add_option(name, value, help)
-        ->check(between(least, most))
-        ->type_name("X")
-        ->group(fast_group);
+    return add_real(command, name, value, help, least, most, fast_group);
   };
   add("--c", fast.c, "C of the squared hinge; default: 1", 1e-6, 1e6);
   add("--strength", fast.strength,
@@ -103,21 +100,6 @@ const char* first_fast_option(const TrainOptions& options) {
 }
 
 void add_options(CLI::App& command, TrainOptions& options) {
-  const auto number = [&](const char* name, auto& value, const char* help, const std::string& group,
-                          const CLI::Validator& range) {
-    return command.add_option(name, value, help)
-        ->check(range)
-        ->capture_default_str()
-        ->type_name("N")
-        ->group(group);
-  };
-  const auto real = [&](const char* name, auto& value, const char* help, double least, double most,
-                        const std::string& group = loop_group) {
-    return command.add_option(name, value, help)
-        ->check(between(least, most))
-        ->type_name("X")
-        ->group(group);
-  };
   const auto path = [&](const char* name, std::string& value, const char* help, const char* type) {
     return command.add_option(name, value, help)->type_name(type)->group(output_group);
   };
@@ -147,21 +129,22 @@ void add_options(CLI::App& command, TrainOptions& options) {
       ->needs(data)
       ->excludes(multi_label)
       ->group(data_group);
-  real("--held-out-share", options.data.held_out_share,
-       "share of rows to hold out for validation if there is no --dev, chosen by a hash of the "
-       "text; by default 0 with --model-kind fast",
-       0.001, 0.9, data_group)
+  add_real(command, "--held-out-share", options.data.held_out_share,
+           "share of rows to hold out for validation if there is no --dev, chosen by a hash of the "
+           "text; by default 0 with --model-kind fast",
+           0.001, 0.9, data_group)
       ->default_str("0.1");
-  number("--stream", options.stream,
-         "read a file that is larger than memory in every epoch, and shuffle its rows in a buffer "
-         "of this many rows; held-out rows need --dev",
-         data_group, CLI::Range(std::size_t{1}, std::size_t{1} << 30))
+  add_number(
+      command, "--stream", options.stream,
+      "read a file that is larger than memory in every epoch, and shuffle its rows in a buffer "
+      "of this many rows; held-out rows need --dev",
+      data_group, CLI::Range(std::size_t{1}, std::size_t{1} << 30))
       ->default_str("");
-  number("--reviews", options.reviews, "number of generated reviews to train on", data_group,
-         CLI::Range(std::size_t{100}, std::size_t{10'000'000}))
+  add_number(command, "--reviews", options.reviews, "number of generated reviews to train on",
+             data_group, CLI::Range(std::size_t{100}, std::size_t{10'000'000}))
       ->excludes(data);
-  real("--label-noise", options.label_noise,
-       "share of generated training reviews with a wrong label", 0, 0.5, data_group)
+  add_real(command, "--label-noise", options.label_noise,
+           "share of generated training reviews with a wrong label", 0, 0.5, data_group)
       ->capture_default_str()
       ->excludes(data);
 
@@ -184,21 +167,23 @@ void add_options(CLI::App& command, TrainOptions& options) {
       ->capture_default_str()
       ->excludes(pretrained)
       ->group(model_group);
-  number("--vocab-size", options.vocab_size,
-         "number of word pieces of a new model, learnt from the training text; default: 8000, or "
-         "1000 for generated reviews",
-         model_group, CLI::Range(std::size_t{100}, std::size_t{1'000'000}))
+  add_number(
+      command, "--vocab-size", options.vocab_size,
+      "number of word pieces of a new model, learnt from the training text; default: 8000, or "
+      "1000 for generated reviews",
+      model_group, CLI::Range(std::size_t{100}, std::size_t{1'000'000}))
       ->default_str("")
       ->excludes(pretrained);
-  number("--max-length", options.max_length,
-         "most tokens of a text, longer texts are cut; default: 128, or fewer if a pretrained "
-         "model has fewer positions",
-         model_group, CLI::Range(std::size_t{3}, std::size_t{512}))
+  add_number(command, "--max-length", options.max_length,
+             "most tokens of a text, longer texts are cut; default: 128, or fewer if a pretrained "
+             "model has fewer positions",
+             model_group, CLI::Range(std::size_t{3}, std::size_t{512}))
       ->default_str("");
-  real("--dropout", options.dropout,
-       "dropout of hidden states and attention; default: the pretrained model's value, 0 for a new "
-       "model",
-       0, 0.99, model_group);
+  add_real(
+      command, "--dropout", options.dropout,
+      "dropout of hidden states and attention; default: the pretrained model's value, 0 for a new "
+      "model",
+      0, 0.99, model_group);
   command
       .add_flag("--recompute", options.recompute,
                 "keep only each layer's input and last sum for backward: needs less memory and "
@@ -213,9 +198,9 @@ void add_options(CLI::App& command, TrainOptions& options) {
       ->check(CLI::IsMember(std::vector<std::string>(std::begin(soma::models::pooling_names),
                                                      std::end(soma::models::pooling_names))))
       ->group(model_group);
-  number("--freeze-layers", options.freeze_layers,
-         "the embeddings and the first N layers keep their weights; needs --pretrained",
-         model_group, CLI::Range(std::size_t{1}, std::size_t{1000}))
+  add_number(command, "--freeze-layers", options.freeze_layers,
+             "the embeddings and the first N layers keep their weights; needs --pretrained",
+             model_group, CLI::Range(std::size_t{1}, std::size_t{1000}))
       ->default_str("")
       ->needs(pretrained);
 

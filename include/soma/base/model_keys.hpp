@@ -189,7 +189,8 @@ inline constexpr auto gpt2_config_keys = std::to_array<ModelKey>({
     {"summary_use_proj", harmless},
 });
 
-inline constexpr auto llama_config_keys = std::to_array<ModelKey>({
+// Keys of the config.json of every decoder with rotary positions.
+inline constexpr auto rotary_config_keys = std::to_array<ModelKey>({
     {"hidden_size", honoured},
     {"intermediate_size", honoured},
     {"num_hidden_layers", honoured},
@@ -202,36 +203,23 @@ inline constexpr auto llama_config_keys = std::to_array<ModelKey>({
     {"rope_theta", honoured},
     {"rope_scaling", honoured},
     {"rope_parameters", honoured},
-    {"attention_bias", honoured},
-    {"mlp_bias", honoured},
     {"attention_dropout", honoured},
-    {"sliding_window", honoured},
     {"layer_types", honoured},
-    {"pretraining_tp", refused, "1"},
     {"partial_rotary_factor", refused, "1.0"},
     {"rope_interleaved", refused},
 });
 
+inline constexpr auto llama_config_keys = std::to_array<ModelKey>({
+    {"attention_bias", honoured},
+    {"mlp_bias", honoured},
+    {"sliding_window", honoured},
+    {"pretraining_tp", refused, "1"},
+});
+
 inline constexpr auto qwen2_config_keys = std::to_array<ModelKey>({
-    {"hidden_size", honoured},
-    {"intermediate_size", honoured},
-    {"num_hidden_layers", honoured},
-    {"num_attention_heads", honoured},
-    {"num_key_value_heads", honoured},
-    {"head_dim", honoured},
-    {"hidden_act", honoured},
-    {"max_position_embeddings", honoured},
-    {"rms_norm_eps", honoured},
-    {"rope_theta", honoured},
-    {"rope_scaling", honoured},
-    {"rope_parameters", honoured},
-    {"attention_dropout", honoured},
-    {"layer_types", honoured},
     {"use_sliding_window", refused},
     {"sliding_window", harmless},  // without use_sliding_window no layer has one
     {"max_window_layers", harmless},
-    {"partial_rotary_factor", refused, "1.0"},
-    {"rope_interleaved", refused},
     {"use_mrope", refused},
 });
 
@@ -473,10 +461,12 @@ constexpr void for_each_model_key(ModelFile file, const Visit& visit) {
     case ModelFile::llama_config:
       all(detail::decoder_config_keys);
       all(detail::any_config_keys);
+      all(detail::rotary_config_keys);
       return all(detail::llama_config_keys);
     case ModelFile::qwen2_config:
       all(detail::decoder_config_keys);
       all(detail::any_config_keys);
+      all(detail::rotary_config_keys);
       return all(detail::qwen2_config_keys);
     case ModelFile::tokenizer_config:
       return all(detail::tokenizer_config_keys);

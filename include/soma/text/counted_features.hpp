@@ -25,6 +25,10 @@
 
 namespace SOMA_NAMESPACE::text {
 
+// True for texts of at most 400 bytes on average. They have few words, so parts of words help, and
+// so do words that one text has alone.
+constexpr bool are_short(std::uint64_t bytes, std::uint64_t texts) { return bytes <= 400 * texts; }
+
 struct CountedFeatureOptions {
   std::size_t ngrams = 2;      // runs of 1 to `ngrams` neighbouring words, 1 to 8
   std::size_t parts_from = 0;  // parts of words have parts_from to `parts` characters; 0: none

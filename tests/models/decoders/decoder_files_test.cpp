@@ -224,7 +224,11 @@ TEST_CASE("a written config.json is read back, by old and new keys", "[unit][mod
     newer.erase("rope_theta");
     newer.erase("rope_scaling");
     both["rope_theta"] = 77;
-    for (const nlohmann::json& form : {older, newer, both}) {
+    // Without a base of its own the new form has the file's.
+    nlohmann::json mixed = newer;
+    mixed["rope_theta"] = mixed["rope_parameters"]["rope_theta"];
+    mixed["rope_parameters"].erase("rope_theta");
+    for (const nlohmann::json& form : {older, newer, both, mixed}) {
       const models::DecoderConfig config = models::decoder_config_from_json(form.dump()).config;
       CHECK(config.layer.rotary_base == file.config.layer.rotary_base);
       CHECK(config.layer.rotary_scaling.kind == file.config.layer.rotary_scaling.kind);

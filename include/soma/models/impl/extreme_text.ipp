@@ -53,7 +53,7 @@ SOMA_INLINE TextPoints learn_text_points(Context& context, std::span<const std::
            "below " + std::to_string(classes));
   std::uint64_t bytes = 0;
   for (const std::string_view one : texts) bytes += one.size();
-  const bool brief = bytes <= 400 * std::uint64_t{texts.size()};
+  const bool brief = text::are_short(bytes, texts.size());
   TextPoints result{.features = text::CountedFeatures({.parts_from = brief ? 3u : 0u,
                                                        .parts = brief ? 5u : 0u,
                                                        .strength = 0.35,

@@ -108,7 +108,7 @@ SOMA_INLINE void FastLinear::set_rules(const FastLinearData& data, const FastFit
   const std::size_t count = data.texts.size();
   std::uint64_t bytes = 0;
   for (const std::string_view text : data.texts) bytes += text.size();
-  const bool brief = bytes <= 400 * std::uint64_t{count};
+  const bool brief = text::are_short(bytes, count);
   text::CountedFeatureOptions counting;
   if (options.ngrams != 0) counting.ngrams = options.ngrams;
   counting.parts = options.parts >= 0 ? static_cast<std::size_t>(options.parts) : brief ? 5u : 0u;

@@ -43,7 +43,7 @@ SOMA_INLINE FastOptions fast_options_for(const TextSetSize& size, std::vector<st
                                          std::uint64_t seed, std::size_t memory) {
   FastOptions options{.labels = std::move(labels), .seed = seed};
   options.width = size.classes <= 16 ? 16 : size.classes <= 64 ? 32 : 64;
-  if (size.bytes <= 400 * std::uint64_t{size.rows}) options.features.parts = 5;
+  if (text::are_short(size.bytes, size.rows)) options.features.parts = 5;
   if (2 * size.unspaced_bytes > size.bytes) {
     options.features.tokens = text::TokenKind::characters;
     options.features.window = 1;

@@ -163,14 +163,13 @@ SOMA_INLINE void DecoderConfigReader::read_llama(DecoderConfig& config) const {
 }
 
 SOMA_INLINE void DecoderConfigReader::read_rotary(DecoderConfig& config) const {
-  const Json* newer = find("rope_parameters");
   nn::DecoderOptions& layer = config.layer;
-  if (newer != nullptr)  // it wins
-    return Rotary(*this, *newer, name_).read(layer);
   layer.rotary_base = positive("rope_theta", layer.rotary_base);
   if (layer.rotary_base < 1) bad_value("rope_theta", shown(*find("rope_theta")), "at least 1");
-  if (const Json* older = find("rope_scaling"); older != nullptr)
-    Rotary(*this, *older, name_).read(layer);
+  // The newer form wins, also with its own rope_theta, if it has one.
+  const Json* object = find("rope_parameters");
+  if (object == nullptr) object = find("rope_scaling");
+  if (object != nullptr) Rotary(*this, *object, name_).read(layer);
 }
 
 SOMA_INLINE void DecoderConfigReader::read_windows(DecoderConfig& config) const {

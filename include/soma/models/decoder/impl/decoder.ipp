@@ -236,6 +236,9 @@ SOMA_INLINE void Decoder::describe(Record& identity) const {
     identity.set("rotary_base", layer.rotary_base);
     identity.set("rotary_scaling", static_cast<std::uint64_t>(layer.rotary_scaling.kind));
     identity.set("rotary_factor", layer.rotary_scaling.factor);
+    identity.set("rotary_low", layer.rotary_scaling.low_frequency_factor);
+    identity.set("rotary_high", layer.rotary_scaling.high_frequency_factor);
+    identity.set("rotary_positions", std::uint64_t{layer.rotary_scaling.original_positions});
   }
 }
 
