@@ -16,6 +16,8 @@
 
 namespace SOMA_NAMESPACE::nn {
 
+class KeyValueCache;  // nn/key_value_cache.hpp
+
 struct DecoderOptions {
   std::size_t width = 0, heads = 1, inner = 0;  // C, H, width of the feed-forward part
   std::size_t key_value_heads = 0;              // K, a divisor of H; 0: all heads
@@ -60,6 +62,10 @@ class CausalAttention {
 
   // residual + dropout(output(attention(x))).
   Var operator()(Tape& tape, const Var& x, const Var& residual) const;
+  // The same for the cache's new rows, which see the rows that it keeps. For tapes that do not
+  // record.
+  Var continued(Tape& tape, const Var& x, const Var& residual, KeyValueCache& cache,
+                std::size_t layer) const;
   // The projections as one parameter of the names "weight" and "bias", or as three.
   void collect_together(Collector& collector) const;
   void collect_apart(Collector& collector, const char* query, const char* key,
@@ -76,6 +82,10 @@ class CausalAttention {
 
  private:
   struct Together;
+  // Queries, keys and values side by side, turned. `begins`: the position of the first row of each
+  // sequence; not defined(): 0.
+  Var project(Tape& tape, const Var& x, const Var& begins) const;
+  AttentionSetting setting(Tape& tape) const;
 };
 
 class DecoderLayer {
@@ -85,6 +95,9 @@ class DecoderLayer {
 
   // Rows [rows, C] that form sequences to as many.
   Var operator()(Tape& tape, const Var& x) const;
+  // The same for new rows of sequences whose earlier rows the cache has: the bits of all rows at
+  // once. `layer`: its number in the cache.
+  Var continued(Tape& tape, const Var& x, KeyValueCache& cache, std::size_t layer) const;
   // The same, but only x is kept: backward computes the rest again. The same bits.
   Var recomputed(Tape& tape, const Var& x) const;
   void collect(Collector& collector) const;

@@ -24,12 +24,18 @@ class PositionEmbedding {
   // Errors operator.sequences, tensor.rank, models.sequence_length (a sequence longer than
   // `positions`).
   Var operator()(Tape& tape, const Var& x) const;
+  // The same for rows [rows, C] of sequences that go on: `begins`, int64 [sequences], has the
+  // position of each sequence's first row. Error models.sequence_length: a position without a row
+  // in the table.
+  Var continued(Tape& tape, const Var& x, const Tensor& begins) const;
   void collect(Collector& collector) const;
 
   Embedding table;  // weight [positions, C]
 
  private:
   void check_length(std::size_t length) const;
+  // `begins` not defined(): sequences begin at 0.
+  Var add_rows(Tape& tape, const Var& x, const Tensor& begins) const;
 };
 
 }  // namespace SOMA_NAMESPACE::nn

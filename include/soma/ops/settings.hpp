@@ -80,7 +80,8 @@ struct AttentionSetting {
   // The first row of each sequence is its only query: the separate queries and the result have a
   // row for each sequence.
   bool first_rows = false;
-  bool causal = false;  // row i of a sequence sees rows 0 to i alone
+  // Row i of a sequence sees rows 0 to i alone; other rows as queries are its last ones.
+  bool causal = false;
   // Grouped queries (arXiv 2305.13245): this many heads of keys and values, each of which serves
   // heads / key_value_heads neighbouring heads of queries. 0: as many as heads.
   std::size_t key_value_heads = 0;

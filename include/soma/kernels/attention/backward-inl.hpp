@@ -31,7 +31,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 // whatever the score, but dp and delta are sums of the same products in different orders: without
 // this ds would be their rounding errors, of which Adam makes whole steps. NaN and infinity stay.
 static inline float score_gradient_scale(const AttentionArgs& args, std::size_t query) {
-  std::size_t seen = args.causal ? query + 1 : args.keys;
+  std::size_t seen = args.causal ? args.earlier + query + 1 : args.keys;
   if (args.mask != nullptr) {
     const std::uint8_t* const row = args.mask + query * args.keys;
     std::size_t found = 0;

@@ -200,7 +200,10 @@ static inline std::size_t keys_seen(const AttentionArgs& args, std::size_t panel
                                     std::size_t keys) {
   const std::size_t at = panel * query_panel, queries = queries_of(args, panel);
   std::size_t seen = keys;
-  if (args.causal) seen = at + queries > first ? (std::min)(keys, at + queries - first) : 0;
+  if (args.causal) {
+    const std::size_t end = args.earlier + at + queries;
+    seen = end > first ? (std::min)(keys, end - first) : 0;
+  }
   if (args.mask == nullptr) return seen;
   std::size_t last = 0;
   for (std::size_t query = at; query < at + queries; ++query) {
@@ -218,9 +221,11 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void hide_scores(const AttentionArgs& args,
   constexpr float hidden = -std::numeric_limits<float>::infinity();
   const std::size_t at = panel * query_panel, queries = queries_of(args, panel),
                     columns = columns_in_use(queries);
-  if (args.causal)
-    for (std::size_t key = first > at ? 0 : at + 1 - first; key < keys; ++key)
-      std::fill_n(scores + key * micro_columns, (std::min)(first + key - at, columns), hidden);
+  if (args.causal) {
+    const std::size_t own = args.earlier + at;  // the last key that the panel's first query sees
+    for (std::size_t key = first > own ? 0 : own + 1 - first; key < keys; ++key)
+      std::fill_n(scores + key * micro_columns, (std::min)(first + key - own, columns), hidden);
+  }
   if (args.mask == nullptr) return;
   for (std::size_t query = 0; query < queries; ++query) {
     const std::uint8_t* const row = args.mask + (at + query) * args.keys + first;

@@ -56,6 +56,10 @@ class Decoder {
   // The same in steps.
   Var embed(Tape& tape, const Var& ids) const;
   Var run_layer(std::size_t i, Tape& tape, const Var& x) const;
+  // The hidden states behind the last norm of the cache's new rows, whose token ids are [rows]: the
+  // bits of operator() for the whole sequences. Begin the cache's step before, and end it behind.
+  // Errors as of operator(); models.sequence_length: a position beyond the most.
+  Var continued(Tape& tape, const Var& ids, nn::KeyValueCache& cache) const;
   // Scores [rows, V] of the next token, of hidden states [rows, C].
   Var logits(Tape& tape, const Var& hidden) const;
 
@@ -83,6 +87,10 @@ class Decoder {
   static Var run_of(const void* model, std::size_t i, Tape& tape, const Var& x,
                     const data::Batch& batch);
   std::size_t piece_count() const;
+  void check_ids(const Var& ids) const;
+  void check_rows(std::size_t longest) const;
+  // Hidden states as the layers read them, of embedded tokens.
+  Var begin_layers(Tape& tape, const Var& embedded) const;
   Var run_piece(std::size_t i, Tape& tape, const Var& x) const;
 };
 

@@ -7,6 +7,7 @@
 #include <soma/autograd/functions.hpp>
 #include <soma/autograd/recompute.hpp>
 #include <soma/nn/initial.hpp>
+#include <soma/nn/key_value_cache.hpp>
 #include <soma/ops/fields.hpp>
 #include <soma/ops/records.hpp>
 
@@ -78,24 +79,41 @@ SOMA_INLINE CausalAttention::CausalAttention(const Scope& scope, const DecoderOp
                   {.bias = options.output_bias, .standard_deviation = options.standard_deviation});
 }
 
+SOMA_INLINE Var CausalAttention::project(Tape& tape, const Var& x, const Var& begins) const {
+  const Var all = linear_at(site, tape, x, weight, bias);
+  if (!(rotary_base > 0)) return all;
+  const std::size_t turned = heads + key_value_heads;  // queries and keys lie side by side
+  const RotarySetting setting{.heads = turned,
+                              .columns = turned * head_width,
+                              .base = rotary_base,
+                              .scaling = rotary_scaling};
+  const Operator& rotary = *tape.operators().rotary;
+  return begins.defined() ? tape.apply(rotary, setting, {all, begins})
+                          : tape.apply(rotary, setting, {all});
+}
+
+SOMA_INLINE AttentionSetting CausalAttention::setting(Tape& tape) const {
+  return {.heads = heads,
+          .dropout = probabilities.setting(tape),
+          .causal = true,
+          .key_value_heads = key_value_heads,
+          .head_width = head_width};
+}
+
 SOMA_INLINE Var CausalAttention::operator()(Tape& tape, const Var& x, const Var& residual) const {
-  Var all = linear_at(site, tape, x, weight, bias);
-  if (rotary_base > 0) {
-    const std::size_t turned = heads + key_value_heads;  // queries and keys lie side by side
-    all = tape.apply(*tape.operators().rotary,
-                     RotarySetting{.heads = turned,
-                                   .columns = turned * head_width,
-                                   .base = rotary_base,
-                                   .scaling = rotary_scaling},
-                     {all});
-  }
-  const AttentionSetting setting{.heads = heads,
-                                 .dropout = probabilities.setting(tape),
-                                 .causal = true,
-                                 .key_value_heads = key_value_heads,
-                                 .head_width = head_width};
-  return output(tape, soma::attention(tape, all, setting),
+  return output(tape, soma::attention(tape, project(tape, x, {}), setting(tape)),
                 {.dropout = output_dropout.setting(tape)}, residual);
+}
+
+SOMA_INLINE Var CausalAttention::continued(Tape& tape, const Var& x, const Var& residual,
+                                           KeyValueCache& cache, std::size_t layer) const {
+  const Var all = project(tape, x, tape.constant(cache.first_positions()));
+  const Var kept = tape.constant(cache.append(layer, all.value()), cache.sequences());
+  const Var queries = slice(tape, all, 1, 0, heads * head_width);
+  const Var mixed =
+      tape.apply(*tape.operators().attention, setting(tape),
+                 {kept, queries, Var(), tape.constant(cache.query_begins())});
+  return output(tape, mixed, {.dropout = output_dropout.setting(tape)}, residual);
 }
 
 SOMA_INLINE void CausalAttention::collect_together(Collector& collector) const {
@@ -135,6 +153,12 @@ SOMA_INLINE DecoderLayer::DecoderLayer(const Scope& scope, const DecoderOptions&
 
 SOMA_INLINE Var DecoderLayer::operator()(Tape& tape, const Var& x) const {
   const Var h = attention(tape, attention_norm(tape, x), x);
+  return feed_forward(tape, inner_norm(tape, h), h);
+}
+
+SOMA_INLINE Var DecoderLayer::continued(Tape& tape, const Var& x, KeyValueCache& cache,
+                                        std::size_t layer) const {
+  const Var h = attention.continued(tape, attention_norm(tape, x), x, cache, layer);
   return feed_forward(tape, inner_norm(tape, h), h);
 }
 

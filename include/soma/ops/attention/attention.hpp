@@ -18,7 +18,9 @@
 //                 not 0. Left out: all keys
 //   query_begins  int64 [sequences + 1]: the queries of sequence i are rows query_begins[i] to
 //                 query_begins[i + 1] of `queries`, however many keys it has (cross attention). A
-//                 sequence without keys has zeros as results. Left out: queries are the same rows
+//                 sequence without keys has zeros as results. Left out: queries are the same rows.
+//                 With `causal` the queries are the last rows of their sequence: query j of n sees
+//                 the keys 0 to S - n + j of S, as where earlier rows' keys were kept
 //
 // Padding of sequences (SequencesOptions::used) is no key: rows in the padding see the sequence's
 // own rows, no row sees the padding, and keys and values in the padding have a gradient of zero.
@@ -27,8 +29,8 @@
 // With `causal`, row i of a sequence sees rows 0 to i only; a mask can hide further keys. Products
 // of 32 queries with keys that all of them ignore are not computed.
 //
-// Errors operator.value (heads, key_value_heads, head_width; causal with first rows or
-// query_begins; a query that sees no key; a mask beside padding), operator.inputs,
+// Errors operator.value (heads, key_value_heads, head_width; causal with first rows, or with more
+// queries than keys; a query that sees no key; a mask beside padding), operator.inputs,
 // operator.sequences, tensor.rank, tensor.shape, tensor.dtype, ragged.empty_sequence,
 // random.index_range.
 
@@ -75,10 +77,9 @@ inline void attention_shape(const ShapeCall& call) {
   check_heads(setting, all, call.inputs.size() > 1 && call.inputs[1].defined());
   const AttentionInputs inputs = attention_inputs(setting, call.inputs);
   const bool other_rows = inputs.query_begins.defined();
-  if (setting.causal && (setting.first_rows || other_rows))
-    fail(error_id::operator_value, "attention", "causal",
-         setting.first_rows ? "true, and first rows are queries" : "true, beside query_begins",
-         "queries that are the rows of the keys");
+  if (setting.causal && setting.first_rows)
+    fail(error_id::operator_value, "attention", "causal", "true, and first rows are queries",
+         "queries that are the rows of the keys, or query_begins");
   if (other_rows && (!inputs.apart || setting.first_rows))
     fail(error_id::operator_inputs, "attention", "query_begins",
          inputs.apart ? "given, and first rows are queries" : "given without queries",
@@ -131,8 +132,9 @@ inline double attention_operations(const OperatorCall& call, const AttentionInpu
   double pairs = 0;
   for (std::size_t i = 0; i < call.sequences.count(); ++i) {
     const auto rows = static_cast<double>(queries.length(i));
-    pairs +=
-        rows * (setting.causal ? (rows + 1) / 2 : static_cast<double>(call.sequences.length(i)));
+    pairs += rows * (static_cast<double>(queries.earlier(i)) +
+                     (setting.causal ? (rows + 1) / 2
+                                     : static_cast<double>(call.sequences.length(i))));
   }
   return products * 2.0 * pairs * static_cast<double>(inputs.channels);
 }

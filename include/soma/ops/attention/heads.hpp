@@ -62,15 +62,24 @@ inline AttentionInputs attention_backward_inputs(const AttentionSetting& setting
 class QueryRows {
  public:
   // Errors operator.sequences (`query_begins` does not ascend from 0 to the number of queries),
-  // tensor.shape (a mask of another size), operator.value (a query that sees no key).
+  // tensor.shape (a mask of another size), operator.value (a query that sees no key, causal
+  // attention with more queries than keys).
   QueryRows(Context& context, const AttentionSetting& setting, const AttentionInputs& inputs,
             const Sequences& keys)
       : keys_(keys),
         first_rows_(setting.first_rows),
+        last_rows_(setting.causal && inputs.query_begins.defined()),
         rows_(inputs.q.size(0)),
         mask_begins_(context.heap()) {
     if (inputs.query_begins.defined()) take_begins(contiguous(context, inputs.query_begins));
-    for (std::size_t i = 0; i < keys.count(); ++i) longest_ = (std::max)(longest_, length(i));
+    for (std::size_t i = 0; i < keys.count(); ++i) {
+      longest_ = (std::max)(longest_, length(i));
+      if (last_rows_ && length(i) > keys.used(i))
+        fail(error_id::operator_value, "attention", "query_begins",
+             std::to_string(length(i)) + " queries of sequence " + std::to_string(i) +
+                 ", and attention is causal",
+             "at most its " + std::to_string(keys.used(i)) + " keys: queries are the last rows");
+    }
     if (inputs.mask.defined()) take_mask(contiguous(context, inputs.mask), setting.causal);
   }
   std::size_t rows() const { return rows_; }
@@ -82,6 +91,14 @@ class QueryRows {
   std::size_t length(std::size_t sequence) const {
     if (begins_.defined()) return begin(sequence + 1) - begin(sequence);
     return first_rows_ ? 1 : keys_.length(sequence);
+  }
+  // The keys of a sequence that kernels see: causal attention of all rows hides the padding, too.
+  std::size_t keys(std::size_t sequence, bool causal) const {
+    return causal && !last_rows_ ? keys_.length(sequence) : keys_.used(sequence);
+  }
+  // AttentionArgs::earlier.
+  std::size_t earlier(std::size_t sequence) const {
+    return last_rows_ ? keys_.used(sequence) - length(sequence) : 0;
   }
   // [queries][keys]; nullptr: no mask.
   const std::uint8_t* mask(std::size_t sequence) const {
@@ -116,7 +133,7 @@ class QueryRows {
     for (std::size_t i = 0; i < keys_.count(); ++i)
       for (std::size_t query = 0; keys_.length(i) != 0 && query < length(i); ++query) {
         const std::uint8_t* const row = this->mask(i) + query * keys_.length(i);
-        const std::uint8_t* const end = row + (causal ? query + 1 : keys_.length(i));
+        const std::uint8_t* const end = row + (causal ? earlier(i) + query + 1 : keys_.length(i));
         if (std::find_if(row, end, [](std::uint8_t seen) { return seen != 0; }) == end)
           fail(
               error_id::operator_value, "attention", "mask",
@@ -126,7 +143,7 @@ class QueryRows {
   }
 
   const Sequences& keys_;
-  bool first_rows_;
+  bool first_rows_, last_rows_;
   std::size_t rows_, longest_ = 0;
   Tensor begins_, mask_;
   HeapVector<std::size_t> mask_begins_;
@@ -164,7 +181,8 @@ void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, std:
   const auto cost = [&](std::size_t item) {
     const std::size_t keys = sequences.length(item / items);
     const std::size_t rows = queries.length(item / items);
-    return together * (keys * ((setting.causal ? rows / 2 : rows) + 64) + rows) * width;
+    const bool half = setting.causal && rows == keys;
+    return together * (keys * ((half ? rows / 2 : rows) + 64) + rows) * width;
   };
   constexpr std::size_t worth_a_task = 50000;  // multiply-adds
   const UnevenRanges parts(call.context, sequences.count() * items, worth_a_task, cost);
@@ -188,10 +206,9 @@ void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, std:
   parts.run(call.context, [&](std::size_t begin, std::size_t end, std::size_t task) {
     for (std::size_t item = begin * together; item < end * together; ++item) {
       const std::size_t sequence = item / setting.heads, head = item % setting.heads;
-      AttentionArgs args{
-          .queries = queries.length(sequence),
-          .keys = setting.causal ? sequences.length(sequence) : sequences.used(sequence),
-          .width = width};
+      AttentionArgs args{.queries = queries.length(sequence),
+                         .keys = queries.keys(sequence, setting.causal),
+                         .width = width};
       if (args.queries == 0 && args.keys == 0) continue;
       const HeadPosition position{.row = sequences.begin(sequence),
                                   .query_row = queries.begin(sequence),
@@ -205,6 +222,7 @@ void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, std:
       args.v = part(all, position.row, inputs.first_value + position.key_column);
       args.scale = scale;
       args.causal = setting.causal;
+      args.earlier = queries.earlier(sequence);
       args.mask = queries.mask(sequence);
       args.bf16_products = most_args.bf16_products;
       args.log_sum_exp = log_sum_exp + head * queries.rows() + position.query_row;

@@ -53,6 +53,9 @@ void for_rotary_parts(std::size_t heads, std::size_t width, const Call& call) {
 inline void turn_rows(Core& core, const OperatorCall& call, bool back) {
   const auto& setting = call.attributes.as<RotarySetting>();
   const Tensor& input = call.inputs[0];
+  if (const Tensor begins = soma::detail::input_or_none(call.inputs, 1); begins.defined())
+    fail(error_id::operator_value, "rotary", "begins", begins.describe() + " on a NeuronCore",
+         "no such input: only the host supports it");
   const bool ragged = input.rank() == 2;
   const std::size_t all = input.shape().columns();
   const std::size_t columns = soma::detail::rotary_columns(setting, input);

@@ -46,7 +46,7 @@ inline std::vector<ReferenceTensor> attention_reference(
         std::vector<double> p(keys);
         double sum = 0;
         for (std::size_t j = 0; j < keys; ++j) {
-          if (setting.causal && j > i) continue;
+          if (setting.causal && j > i + (given(3) ? keys - queries : 0)) continue;
           if (given(2) && inputs[2].values[flags + i * keys + j] == 0) continue;
           double score = 0;
           for (std::size_t c = 0; c < width; ++c) score += at(0, i, c) * at(1, j, c);
@@ -161,6 +161,12 @@ inline OperatorSamples attention_samples() {
            .probability = 0.25f,
            .queries = {2, 3, 0, 6}},
            {.channels = 4, .heads = 1, .lengths = {5, 2}, .masked = true, .queries = {1, 8}},
+           {.channels = 8,
+           .heads = 2,
+           .lengths = {3, 0, 7, 40},
+           .causal = true,
+           .queries = {1, 0, 3, 35},
+           .key_value_heads = 1},
            {.channels = 24,
            .heads = 6,
            .lengths = {3, 0, 1, 7},

@@ -182,9 +182,12 @@ inline std::vector<ReferenceTensor> rotary_reference(const Sample& sample,
   const std::size_t columns = shape.columns();
   const std::size_t turned = setting.columns == 0 ? columns : setting.columns,
                     width = turned / setting.heads, half = width / 2;
+  const bool go_on = inputs.size() > 1 && inputs[1].defined;
   std::vector<std::size_t> positions;
-  for (const std::size_t length : sample.lengths)
-    for (std::size_t i = 0; i < length; ++i) positions.push_back(i);
+  for (std::size_t sequence = 0; sequence < sample.lengths.size(); ++sequence)
+    for (std::size_t i = 0; i < sample.lengths[sequence]; ++i)
+      positions.push_back(i +
+                          (go_on ? static_cast<std::size_t>(inputs[1].values[sequence]) : 0));
   for (std::size_t row = 0; row < shape.rows(); ++row) {
     const std::size_t position = shape.rank() == 2 ? positions[row] : row % shape[shape.rank() - 2];
     for (std::size_t column = 0; column < turned; ++column) {
@@ -221,6 +224,10 @@ inline OperatorSamples rotary_samples() {
   add({5, 12}, {.heads = 2, .columns = 8, .first_position = 1000}, {5});
   add({2, 3, 8}, {.heads = 2}, {});
   add({0, 8}, {.heads = 2}, {0});
+  add({6, 8}, {.heads = 2}, {3, 0, 3});
+  result.samples.back().inputs.push_back(
+      {.shape = Shape{3}, .dtype = DType::int64, .values = {7, 2, 1000}});
+  result.samples.back().name += ", begins";
   add({9, 24},
       {.heads = 3,
        .columns = 18,

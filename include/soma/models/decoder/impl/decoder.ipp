@@ -6,6 +6,7 @@
 #include <soma/autograd/functions.hpp>
 #include <soma/base/record.hpp>
 #include <soma/nn/decoder_layer.hpp>
+#include <soma/nn/key_value_cache.hpp>
 #include <soma/nn/pieces.hpp>
 #include <soma/ops/checks.hpp>
 
@@ -94,20 +95,31 @@ SOMA_INLINE Var Decoder::operator()(Tape& tape, const Var& ids) const {
   return x;
 }
 
-SOMA_INLINE Var Decoder::embed(Tape& tape, const Var& ids) const {
+SOMA_INLINE void Decoder::check_ids(const Var& ids) const {
   constexpr std::string_view operation = "Decoder";
   if (!ids.defined()) fail(error_id::operator_inputs, operation, "ids", "not defined", "token ids");
   soma::detail::check_rank(operation, "ids", ids.value(), 1);
   soma::detail::check_sequences(operation, ids.value(), ids.sequences());
-  const std::size_t longest = ids.sequences().longest(), most = config.most_rows();
+}
+
+SOMA_INLINE void Decoder::check_rows(std::size_t longest) const {
+  const std::size_t most = config.most_rows();
   if (most != 0 && longest > most)
-    fail(error_id::sequence_length, operation, "ids",
+    fail(error_id::sequence_length, "Decoder", "ids",
          "a sequence of " + std::to_string(longest) + " tokens",
          "at most " + std::to_string(most) +
              (config.learned_positions ? ", the model's positions" : ", its sliding window"));
-  Var x = tokens(tape, ids);
-  if (config.learned_positions) x = positions(tape, x);
-  x = dropout(tape, x);
+}
+
+SOMA_INLINE Var Decoder::embed(Tape& tape, const Var& ids) const {
+  check_ids(ids);
+  check_rows(ids.sequences().longest());
+  const Var x = tokens(tape, ids);
+  return begin_layers(tape, config.learned_positions ? positions(tape, x) : x);
+}
+
+SOMA_INLINE Var Decoder::begin_layers(Tape& tape, const Var& embedded) const {
+  const Var x = dropout(tape, embedded);
   const DType activations = tape.options().activations;
   return x.value().dtype() == activations ? x : cast(tape, x, activations);
 }
@@ -116,6 +128,17 @@ SOMA_INLINE Var Decoder::run_layer(std::size_t i, Tape& tape, const Var& x) cons
   // Backward of the last layer follows its forward at once.
   return config.recompute && i + 1 != layers.size() ? layers[i].recomputed(tape, x)
                                                     : layers[i](tape, x);
+}
+
+SOMA_INLINE Var Decoder::continued(Tape& tape, const Var& ids, nn::KeyValueCache& cache) const {
+  check_ids(ids);
+  for (std::size_t i = 0; i < cache.count(); ++i)
+    check_rows(cache.rows(i) + cache.step().length(i));
+  Var x = tokens(tape, ids);
+  if (config.learned_positions) x = positions.continued(tape, x, cache.first_positions());
+  x = begin_layers(tape, x);
+  for (std::size_t i = 0; i < layers.size(); ++i) x = layers[i].continued(tape, x, cache, i);
+  return norm(tape, x);
 }
 
 SOMA_INLINE Var Decoder::logits(Tape& tape, const Var& hidden) const {
