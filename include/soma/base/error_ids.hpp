@@ -156,6 +156,7 @@ inline constexpr ErrorId weights_file{"models.weights_file"};
 inline constexpr ErrorId model_not_finite{"models.not_finite"};
 inline constexpr ErrorId encoder_module{"models.encoder_module"};
 inline constexpr ErrorId predictor{"models.predictor"};
+inline constexpr ErrorId generator{"models.generator"};
 
 inline constexpr ErrorId train_options{"train.options"};
 inline constexpr ErrorId train_precision{"train.precision"};

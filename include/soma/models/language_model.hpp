@@ -42,6 +42,13 @@ struct LanguageModelOptions {
   std::uint64_t seed = 0;  // for random initial values
   float dropout = -1;      // everywhere; below 0: the configuration's
   bool recompute = false;  // DecoderConfig::recompute
+  // The type of matrices in memory, for models that are not trained further: fp32 or bf16. A file's
+  // numbers are rounded to nearest.
+  DType weights = DType::fp32;
+  // from_pretrained(): a parameter that is one whole tensor of the files, in the type of memory,
+  // stays in the mapped file, read-only; the file's memory of all others is given back once they
+  // are read. A file that is cut while it is mapped ends the process by SIGBUS.
+  bool in_place = false;
   // nn::Scope::later: a stage of a pipeline makes only its own weights from the files.
   nn::InitialStore* later = nullptr;
 };
@@ -82,6 +89,11 @@ class LanguageModel final : public nn::Task {
   DType file_type() const { return file_type_; }  // as the files store weights
   // The id behind a text; -1: the files name none, and nothing is put there.
   std::int32_t end_id() const { return end_id_; }
+  // Every id that ends a text: those of config.json, and the tokenizer's.
+  std::vector<std::int32_t> end_ids() const;
+  // The files beside config.json and the weights, as they are saved: the tokenizer's,
+  // generation_config.json.
+  const NamedFiles& files() const { return files_; }
 
   // Batches of rows: texts, rows with a member `text`, or rows with members `prompt` and `answer`
   // (with all three members: prompts and answers where `answer` is not empty). Each row is a

@@ -108,7 +108,14 @@ SOMA_INLINE LanguageModel::LanguageModel(Context& context, std::string_view fold
   file_type_ =
       detail::load_decoder_files(context, model_, std::string(folder), weights, options.later)
           .weights;
-  if (from_files != nullptr) from_files->make(context, parameters_);
+  if (from_files == nullptr) return;
+  if (options.weights != DType::fp32)
+    for (const Parameter& parameter : parameters_)
+      if (parameter.var.shape().rank() == 2) parameter.var.drop_value(options.weights);
+  if (options.in_place)
+    from_files->make_in_place(context, parameters_);
+  else
+    from_files->make(context, parameters_);
 }
 
 SOMA_INLINE LanguageModel LanguageModel::from_pretrained(Context& context, std::string_view folder,
@@ -130,6 +137,14 @@ SOMA_INLINE LanguageModel LanguageModel::from_pretrained(Context& context, std::
   if (known.later == nullptr) known.later = &from_files;
   return LanguageModel(context, folder, std::move(tokenizer), file, weights, known,
                        std::move(files), options.later == nullptr ? &from_files : nullptr);
+}
+
+SOMA_INLINE std::vector<std::int32_t> LanguageModel::end_ids() const {
+  std::vector<std::int32_t> ids = file_.end_ids;
+  if (tokenizer_.end_id() >= 0) ids.push_back(tokenizer_.end_id());
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return ids;
 }
 
 SOMA_INLINE void LanguageModel::save(std::string_view folder,

@@ -76,17 +76,18 @@ SOMA_INLINE std::size_t Later::find(std::string_view operation, const Parameter&
 
 SOMA_INLINE Tensor Later::begin(Context& context, const Waiting& waiting) {
   const Shape& shape = waiting.var.shape();
+  const DType dtype = waiting.var.value().dtype();
   // In the order of rows: files name the three matrices of an attention in any order.
   std::vector<std::pair<std::size_t, std::size_t>> spans;
   for (const Replacement& each : waiting.replacements) {
-    if (each.whole()) return Tensor::empty(context, shape);
+    if (each.whole()) return Tensor::empty(context, shape, dtype);
     spans.emplace_back(each.first_row, each.last_row);
   }
   std::sort(spans.begin(), spans.end());
   std::size_t replaced = 0;  // leading rows that are replaced
   for (const auto& [first_row, last_row] : spans)
     if (first_row <= replaced) replaced = (std::max)(replaced, last_row);
-  if (replaced != 0 && replaced >= shape[0]) return Tensor::empty(context, shape);
+  if (replaced != 0 && replaced >= shape[0]) return Tensor::empty(context, shape, dtype);
   const Initial* first = waiting.initial.data();
   return detail::make_initial(context, shape, first, first + waiting.initial.size());
 }

@@ -11,6 +11,7 @@
 #include <soma/models/decoder/config_json.hpp>
 #include <soma/nn/initial.hpp>
 #include <soma/nn/state.hpp>
+#include <soma/system/mapped_pages.hpp>
 #include <soma/text/byte_pairs/byte_tokenizer_json.hpp>
 
 #include <nlohmann/json.hpp>
@@ -86,6 +87,9 @@ inline void turn_tensor(Context& context, const Tensor& from, const Tensor& to) 
     convert_tensor(context, from, same);
   }
   copy(same.transpose(0, 1), to);
+  // A tensor of a mapped file: its pages are read again if it is asked for again.
+  if (!from.storage().writable())
+    system::release_pages(static_cast<const std::byte*>(from.raw()), from.bytes());
 }
 
 // Checks that a head that a tied model's file repeats is the table.
