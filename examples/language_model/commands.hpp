@@ -12,4 +12,5 @@ class Launch;
 // `command` is the typed command line: program, command, options.
 int train(const TrainOptions& options, Launch& launch, const std::vector<std::string>& command);
 int evaluate(const EvaluateOptions& options);
+int generate(const GenerateOptions& options);
 int describe(const DescribeOptions& options);

@@ -1,4 +1,4 @@
-// language_model: fine-tunes decoder-only language models, and measures them.
+// language_model: fine-tunes decoder-only language models, measures them, and lets them write.
 //   0 done, 1 the run failed, 2 it was called wrongly. Errors are one line that ends with an id.
 
 #include "language_model/commands.hpp"
@@ -19,6 +19,7 @@ Examples
   language_model train --model gpt2 --data letters.txt --divider=--- --output tuned
   language_model train --model smollm2-135m --data questions.jsonl --output tuned
   language_model evaluate --model tuned --data held_out.txt --stride 512
+  language_model generate --model tuned --prompt "Dear " --temperature 0.8 --seed 1
   mpirun -n 4 language_model train --model gpt2 --data letters.jsonl --output tuned
 
 Rows of questions.jsonl: {"prompt": "...", "answer": "..."}; of letters.jsonl: {"text": "..."}
@@ -29,6 +30,7 @@ struct Program {
   CLI::App app{"Fine-tunes decoder-only language models.", "language_model"};
   TrainOptions train;
   EvaluateOptions evaluate;
+  GenerateOptions generate;
   DescribeOptions describe;
 
   Program() {
@@ -38,6 +40,7 @@ struct Program {
         add_command(app, "train", "trains a model on documents, or on prompts with answers"),
         train);
     add_options(add_command(app, "evaluate", "measures the perplexity of documents"), evaluate);
+    add_options(add_command(app, "generate", "writes texts that continue prompts"), generate);
     add_options(add_command(app, "describe", "describes a model's folder"), describe);
   }
 
@@ -45,6 +48,7 @@ struct Program {
     const std::string name = app.get_subcommands().front()->get_name();
     if (name == "train") return ::train(train, launch, command);
     check_alone(name);
+    if (name == "generate") return ::generate(generate);
     return name == "evaluate" ? ::evaluate(evaluate) : ::describe(describe);
   }
 };

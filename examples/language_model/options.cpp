@@ -160,6 +160,77 @@ void add_options(CLI::App& command, EvaluateOptions& options) {
   add_compute(command, options.compute);
 }
 
+void add_options(CLI::App& command, GenerateOptions& options) {
+  const std::string text_group = "Text";
+  command
+      .add_option("--prompt", options.prompts,
+                  "a text to continue; several are written together. One alone is shown while it "
+                  "is being written; of several each gets a JSON line")
+      ->take_all()
+      ->type_name("TEXT ...")
+      ->group(data_group);
+  add_data(command, "--prompts", options.files,
+           "files of prompts: a prompt a line, or JSON lines; - is standard input; also .gz");
+  command.add_option("--prompt-column", options.prompt_column, "key of prompts in JSON lines")
+      ->capture_default_str()
+      ->type_name("NAME")
+      ->group(data_group);
+  add_model(command, options.model);
+  command.add_flag("--packed", options.packed,
+                   "pack the weights once: tokens come sooner, and weights that are not used as "
+                   "the files have them are in memory twice")
+      ->group(compute_group);
+  add_number(command, "--max-new", options.max_new,
+             "most tokens of a text; 0: the folder's max_new_tokens, or 256", text_group,
+             any_count);
+  add_real(command, "--temperature", options.temperature,
+           "scores are divided by it before a draw; 0: always the likeliest token; default: the "
+           "folder's generation_config.json, as for the next four",
+           0, 1e6, text_group);
+  command.add_option("--top-k", options.top_k, "draw among the k likeliest tokens; 0: all")
+      ->check(any_count)
+      ->type_name("N")
+      ->group(text_group);
+  add_real(command, "--top-p", options.top_p,
+           "draw among the fewest tokens whose probabilities reach p together", 0, 1, text_group);
+  add_real(command, "--min-p", options.min_p,
+           "draw among tokens at least p times as likely as the likeliest", 0, 1, text_group);
+  add_real(command, "--repetition-penalty", options.repetition_penalty,
+           "makes tokens less likely that are there already, if above 1", 1e-3, 1e3, text_group);
+  add_number(command, "--seed", options.seed, "of draws", text_group, any_count);
+  command
+      .add_option("--stop", options.stop_texts,
+                  "a text ends before any of these; default: the folder's stop_strings")
+      ->take_all()
+      ->type_name("TEXT ...")
+      ->group(text_group);
+  add_number(command, "--batch-size", options.batch_size, "most prompts at work together",
+             compute_group, some);
+  add_number(command, "--part", options.part,
+             "most rows of a step: longer prompts are read in parts", compute_group, some);
+  command.add_option("--precision", options.precision, words.precision)
+      ->type_name("NAME|FILE.json")
+      ->capture_default_str()
+      ->group(compute_group);
+  command
+      .add_option("--memory-limit", options.memory_limit,
+                  "bytes (or 900MiB, 8GiB) that weights, keys and values, and hidden states may "
+                  "take, as estimated before the weights are read; 0: any")
+      ->check(count_from(0, std::uint64_t{1} << 50))
+      ->transform(CLI::AsSizeValue(false))
+      ->type_name("BYTES")
+      ->group(compute_group);
+  command
+      .add_flag("--log-probabilities", options.log_probabilities,
+                "also the logarithm of each token's probability, in JSON lines")
+      ->group(output_group);
+  command.add_flag("--json", options.json, "a JSON line also for a single prompt")
+      ->group(output_group);
+  command.add_flag("--quiet", options.quiet, "no counts and rates at the end")
+      ->group(output_group);
+  add_compute(command, options.compute);
+}
+
 void add_options(CLI::App& command, DescribeOptions& options) {
   add_model(command, options.model);
   add_compute(command, options.compute);

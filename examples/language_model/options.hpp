@@ -38,6 +38,20 @@ struct EvaluateOptions {
   bool json = false;
 };
 
+struct GenerateOptions {
+  ComputeOptions compute;
+  std::string model, precision = "fp32", prompt_column = "prompt";
+  std::vector<std::string> prompts, files, stop_texts;
+  // Empty: the folder's generation_config.json decides.
+  std::optional<float> temperature, top_p, min_p, repetition_penalty;
+  std::optional<std::size_t> top_k;
+  std::size_t max_new = 0;  // 0: the folder's, or 256
+  std::uint64_t seed = 0;
+  std::size_t batch_size = 16, part = 512;
+  std::size_t memory_limit = 0;  // bytes; 0: any
+  bool packed = false, log_probabilities = false, json = false, quiet = false;
+};
+
 struct DescribeOptions {
   ComputeOptions compute;
   std::string model;
@@ -45,4 +59,5 @@ struct DescribeOptions {
 
 void add_options(CLI::App& command, TrainOptions& options);
 void add_options(CLI::App& command, EvaluateOptions& options);
+void add_options(CLI::App& command, GenerateOptions& options);
 void add_options(CLI::App& command, DescribeOptions& options);

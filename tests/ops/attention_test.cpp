@@ -3,6 +3,7 @@
 #include <soma/soma.hpp>
 
 #include "catch.hpp"
+#include "support/every_target.hpp"
 #include "support/errors.hpp"
 #include "support/tensors.hpp"
 
@@ -118,6 +119,47 @@ TEST_CASE("queries without keys have zeros, and keys without queries no gradient
   CHECK(dkv[4 * 2 * channels] != 0);
 }
 
+TEST_CASE("the last rows of causal attention have the bits of all rows",
+          "[unit][attention][invariance]") {
+  // Keys with room behind them, as a cache has it; lengths on both sides of blocks and panels.
+  const std::vector<std::size_t> lengths{1, 33, 70, 128, 200, 0}, rooms{64, 64, 128, 128, 256, 0};
+  const std::size_t width = channels / 4, kept = 2 * 2 * width;  // 4 heads that share 2
+  for (const DType dtype : {DType::fp32, DType::bf16})
+    soma_test::on_every_target([&](Context& context) {
+      INFO(to_string(dtype));
+      const Sequences all = Sequences::from_lengths(context, lengths);
+      Tensor qkv = random_tensor(context, Shape{all.rows(), channels + kept}, "qkv", 2);
+      qkv = run(context, *context.built_in().cast, CastSetting{.dtype = dtype}, {qkv})[0];
+      const AttentionSetting setting{.heads = 4, .causal = true, .key_value_heads = 2};
+      const auto attended = [&](const std::vector<Tensor>& inputs, const Sequences& sequences) {
+        return run(context, *context.built_in().attention, setting, inputs, sequences)[0];
+      };
+      const Tensor whole = attended({qkv}, all);
+      const Sequences places = Sequences::from_lengths(context, rooms, {.used = lengths});
+      const Tensor keys = Tensor::zeros(context, Shape{places.rows(), kept}, dtype);
+      for (std::size_t i = 0; i < lengths.size(); ++i)
+        copy(qkv.slice(0, all.begin(i), all.end(i)).slice(1, channels, channels + kept),
+             keys.slice(0, places.begin(i), places.begin(i) + lengths[i]));
+      for (const std::size_t last : {1u, 2u, 31u, 33u, 200u}) {
+        INFO(last);
+        std::vector<std::int64_t> ends{0};
+        std::vector<std::byte> wanted;
+        Tensor queries = Tensor::zeros(context, Shape{all.rows(), channels}, dtype);
+        std::size_t rows = 0;
+        for (std::size_t i = 0; i < lengths.size(); ++i) {
+          const std::size_t count = (std::min)(last, lengths[i]), first = all.end(i) - count;
+          copy(qkv.slice(0, first, all.end(i)).slice(1, 0, channels),
+               queries.slice(0, rows, rows + count));
+          const auto own = bits(context, whole.slice(0, first, all.end(i)));
+          wanted.insert(wanted.end(), own.begin(), own.end());
+          ends.push_back(static_cast<std::int64_t>(rows += count));
+        }
+        CHECK((bits(context, attended({keys, queries.slice(0, 0, rows), {}, begins(context, ends)},
+                                      places)) == wanted));
+      }
+    });
+}
+
 TEST_CASE("what attention refuses of masks and queries", "[unit][attention]") {
   auto context = make_context({.threads = 1});
   const Sequences sequences = Sequences::from_lengths(context, std::vector<std::size_t>{2, 3});
@@ -130,10 +172,12 @@ TEST_CASE("what attention refuses of masks and queries", "[unit][attention]") {
   const AttentionSetting plain{heads};
   CHECK(says({.heads = heads, .first_rows = true, .causal = true}, {kv, q.slice(0, 0, 2)}) ==
         "attention: causal is true, and first rows are queries, wanted queries that are the rows "
-        "of the keys [operator.value]");
+        "of the keys, or query_begins [operator.value]");
   CHECK(says({.heads = heads, .causal = true}, {kv, q, {}, begins(context, {0, 2, 5})}) ==
-        "attention: causal is true, beside query_begins, wanted queries that are the rows of the "
-        "keys [operator.value]");
+        "no error");
+  CHECK(says({.heads = heads, .causal = true}, {kv, q, {}, begins(context, {0, 3, 5})}) ==
+        "attention: query_begins is 3 queries of sequence 0, and attention is causal, wanted at "
+        "most its 2 keys: queries are the last rows [operator.value]");
   CHECK(says(plain, {qkv, {}, {}, begins(context, {0, 2, 5})}) ==
         "attention: query_begins is given without queries, wanted queries that are apart, more "
         "than first rows [operator.inputs]");

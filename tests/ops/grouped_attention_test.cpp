@@ -202,6 +202,44 @@ TEST_CASE("queries and keys turn in one call, values stay", "[unit][sequence]") 
          part(qkv, turned, turned + shared * width)));
 }
 
+TEST_CASE("sequences that go on turn as whole sequences", "[unit][sequence]") {
+  auto context = make_context({.threads = 2});
+  const Sequences whole = Sequences::from_lengths(context, std::vector<std::size_t>{90, 40});
+  const Tensor x = random_tensor(context, Shape{130, 24}, "x");
+  const RotarySetting setting{.heads = 2, .columns = 16};
+  const auto turned = [&](const std::vector<Tensor>& inputs, const Sequences& sequences) {
+    return run(context, *context.built_in().rotary, setting, inputs, sequences)[0];
+  };
+  const Tensor all = turned({x}, whole);
+  const auto last = [&](const Tensor& of) {  // rows 70 to 89, and 39
+    const Tensor rows = Tensor::empty(context, Shape{21, 24});
+    copy(of.slice(0, 70, 90), rows.slice(0, 0, 20));
+    copy(of.slice(0, 129, 130), rows.slice(0, 20, 21));
+    return rows;
+  };
+  const Sequences part = Sequences::from_lengths(context, std::vector<std::size_t>{20, 1});
+  const auto begins = [&](std::int64_t first, std::int64_t second) {
+    return Tensor::from<std::int64_t>(context, std::vector{first, second}, Shape{2});
+  };
+  CHECK((bits(context, turned({last(x), begins(70, 39)}, part)) == bits(context, last(all))));
+  CHECK((bits(context, turned({last(x), begins(71, 39)}, part)) != bits(context, last(all))));
+  const auto says = [&](const Tensor& begin, const RotarySetting& with = {.heads = 2}) {
+    return message_of([&] {
+      run(context, *context.built_in().rotary, with, {last(x), begin}, part);
+    });
+  };
+  CHECK(says(begins(-1, 0)) ==
+        "rotary: begins is -1 for a sequence of 20 rows, wanted positions from 0 to below 2^20 "
+        "[operator.value]");
+  CHECK(says(begins((1 << 20) - 19, 0)).find("1048557 for a sequence of 20 rows") !=
+        std::string::npos);
+  CHECK(says(Tensor::from<std::int64_t>(context, std::vector<std::int64_t>{0}, Shape{1})) ==
+        "rotary: begins is [1] int64, wanted [2] [tensor.shape]");
+  CHECK(says(begins(0, 0), {.heads = 2, .first_position = 3}) ==
+        "rotary: begins is given beside first_position 3, wanted rows that form sequences, and no "
+        "first_position [operator.inputs]");
+}
+
 TEST_CASE("turns are scaled by the formulas of linear and llama3", "[unit][sequence]") {
   auto context = make_context({.threads = 1});
   // Llama 3.1: wavelengths from 6 to 2.5 million positions beside 8,192 / 4 and 8,192.

@@ -131,6 +131,8 @@ bool only_on_host(const Operator& op, const Sample& sample) {
   if (op.name == "attention")
     return !sample.inputs[2].left_out || !sample.inputs[3].left_out ||
            sample.attributes.as<AttentionSetting>().key_value_heads != 0;
+  // Sequences that go on from earlier rows.
+  if (op.name == "rotary") return sample.inputs.size() > 1;
   return op.name == "matmul" && sample.attributes.as<MatmulSetting>().output == DType::int32;
 }
 

@@ -41,6 +41,7 @@
 #include <soma/nn/impl/images.ipp>
 #include <soma/nn/impl/init.ipp>
 #include <soma/nn/impl/initial.ipp>
+#include <soma/nn/impl/key_value_cache.ipp>
 #include <soma/nn/impl/label_tree.ipp>
 #include <soma/nn/impl/label_tree_cluster.ipp>
 #include <soma/nn/impl/label_tree_state.ipp>

@@ -113,6 +113,8 @@ class LanguageModel final : public nn::Task {
 
   // The tokens of a text as batches() has them.
   std::vector<std::int32_t> document(std::string_view text) const;
+  // The tokens of a text that is to go on: with the tokens before it, and nothing behind it.
+  std::vector<std::int32_t> prompt(std::string_view text) const;
 
   const Parameters& parameters() const override { return parameters_; }
   double learning_rate() const override { return 5e-5; }

@@ -2,6 +2,10 @@
 
 #include <soma/models/decoder/impl/config_json.ipp>
 #include <soma/models/decoder/impl/files.ipp>
+#include <soma/models/decoder/impl/generation_config.ipp>
+#include <soma/models/decoder/impl/generator.ipp>
+#include <soma/models/decoder/impl/sampling.ipp>
+#include <soma/models/decoder/impl/shown_text.ipp>
 #include <soma/models/impl/answering.ipp>
 #include <soma/models/impl/bert_config_json.ipp>
 #include <soma/models/impl/config_reader.ipp>

@@ -12,6 +12,7 @@
 
 #include <soma/models/decoder/generation_config.hpp>
 #include <soma/models/decoder/sampling.hpp>
+#include <soma/models/decoder/shown_text.hpp>
 #include <soma/models/language_model.hpp>
 #include <soma/ops/product/packed_weights.hpp>
 #include <soma/runtime/stop_flag.hpp>
@@ -91,7 +92,7 @@ using GeneratedCallback = std::function<void(const GeneratedPiece&)>;
 // Counts and times of a generator's calls so far.
 struct GeneratorStatistics {
   std::uint64_t prompt_tokens = 0, new_tokens = 0;
-  std::uint64_t steps = 0;  // that read no prompt
+  std::uint64_t steps = 0, step_tokens = 0;  // steps that read no prompt, and their tokens
   double prompt_seconds = 0, step_seconds = 0;
 };
 

@@ -181,6 +181,19 @@ SOMA_INLINE std::vector<std::int32_t> LanguageModel::document(std::string_view t
   return document_of({.text = text}).ids;
 }
 
+SOMA_INLINE std::vector<std::int32_t> LanguageModel::prompt(std::string_view text) const {
+  const text::Encoding own = tokenizer_.encode(text, {.special_tokens = false});
+  if (own.replaced != 0)
+    context_.log(LogLevel::warning, "LanguageModel: " + std::to_string(own.replaced) +
+                                        " invalid UTF-8 sequences of a prompt were read as U+FFFD");
+  const std::span<const std::int32_t> before = tokenizer_.before();
+  std::vector<std::int32_t> ids;
+  if (before.empty() || !detail::begins_with(own.ids, before))
+    ids.assign(before.begin(), before.end());
+  ids.insert(ids.end(), own.ids.begin(), own.ids.end());
+  return ids;
+}
+
 SOMA_INLINE auto LanguageModel::document_of(const Written& row) const -> Document {
   Document document;
   const std::string joined =

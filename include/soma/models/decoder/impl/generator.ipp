@@ -9,7 +9,6 @@
 #include <soma/base/error.hpp>
 #include <soma/base/error_ids.hpp>
 #include <soma/base/sizes.hpp>
-#include <soma/models/decoder/impl/text_ends.ipp>
 #include <soma/nn/key_value_cache.hpp>
 #include <soma/nn/precision_state.hpp>
 #include <soma/runtime/parallel.hpp>
@@ -22,6 +21,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -65,13 +65,14 @@ SOMA_INLINE GeneratorBytes generator_bytes(const DecoderConfig& config,
   const DType type =
       options.precision != nullptr ? options.precision->activations() : options.activations;
   bytes.cache = nn::KeyValueCache::most_bytes(config.layers, keys, type, longest);
-  std::size_t together = 0;  // rows of a step
+  constexpr std::size_t score_bytes = 48;  // token_chances(), for each of the vocabulary
+  std::size_t together = 0;                // rows of a step
   for (const std::size_t each : longest) together += each;
   together = (std::min)(together, (std::max)(options.part, longest.size()));
   // A layer's input, norm, projections twice (turned), result, and inner rows, at once.
   bytes.workspace =
       together * (4 * layer.width + 3 * heads + 4 * keys + inner + layer.inner) * sizeof(float) +
-      longest.size() * config.vocabulary * (sizeof(float) + 2 * sizeof(detail::ScoredToken));
+      longest.size() * config.vocabulary * (sizeof(float) + score_bytes);
   return bytes;
 }
 
@@ -134,17 +135,9 @@ SOMA_INLINE void TextGenerator::check_precision() const {
 SOMA_INLINE std::size_t TextGenerator::most_rows() const { return most_text_rows(model_.config()); }
 
 SOMA_INLINE std::vector<std::int32_t> TextGenerator::prompt_ids(std::string_view prompt) const {
-  const text::ByteTokenizer& tokenizer = model_.tokenizer();
-  const text::Encoding own = tokenizer.encode(prompt, {.special_tokens = false});
-  if (own.replaced != 0)
-    context_.log(LogLevel::warning, "TextGenerator: " + std::to_string(own.replaced) +
-                                        " invalid UTF-8 sequences of a prompt were read as U+FFFD");
-  const std::span<const std::int32_t> before = tokenizer.before();
-  std::vector<std::int32_t> ids;
-  if (before.empty() || !detail::begins_with(own.ids, before))
-    ids.assign(before.begin(), before.end());
-  ids.insert(ids.end(), own.ids.begin(), own.ids.end());
-  if (ids.empty() && tokenizer.start_id() >= 0) ids.push_back(tokenizer.start_id());
+  std::vector<std::int32_t> ids = model_.prompt(prompt);
+  const std::int32_t start = model_.tokenizer().start_id();
+  if (ids.empty() && start >= 0) ids.push_back(start);
   if (ids.empty())
     fail(error_id::generator, "TextGenerator", "prompt", "without a token",
          "a text: the tokenizer's files name no bos_token to begin with");
@@ -215,7 +208,7 @@ struct TextGenerator::Text {
   std::vector<std::int32_t> ids;  // the prompt's and the text's
   std::size_t computed = 0;       // ids whose rows are kept
   std::size_t new_rows = 0;       // in the step
-  detail::ShownText shown;
+  ShownText shown;
 };
 
 // A call: the prompts at work, and the steps that write them.
@@ -299,7 +292,7 @@ class TextGenerator::Run {
     counted.prompt_tokens += read;
     counted.new_tokens += ready.size();
     (reads_prompts ? counted.prompt_seconds : counted.step_seconds) += seconds;
-    if (!reads_prompts) ++counted.steps;
+    if (!reads_prompts) ++counted.steps, counted.step_tokens += ready.size();
   }
 
   // The scores [ready, V] of the next tokens.
