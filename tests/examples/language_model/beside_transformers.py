@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Loads what language_model writes with transformers, and trains a real model beside it.
+"""Loads what language_model writes with transformers, and trains a real model and lets it write beside it.
 
-Usage: beside_transformers.py PROGRAM WORK [folders | real]
+Usage: beside_transformers.py PROGRAM WORK [folders | real | texts]
 """
 
 import importlib.util
@@ -120,7 +120,28 @@ def real():
     check("50 steps", len(ours) == 50 and worst < 1e-4, f"{ours[0]:.4f} to {ours[-1]:.4f}, worst difference {worst:.1e}")
 
 
+def texts():
+    """Greedy texts have the tokens of transformers, with and without a penalty."""
+    prompts = ["The capital of France is", "Once upon a time", "def add(a, b):", "Q: What is 2 + 2?\nA:", "Zürich, 3 Uhr:"]
+    for folder, count in ((CASES / "texts_gpt2", 20), (CASES / "texts_llama", 20), (real_folder(), 64)):
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        known = prompts if count == 64 else ["the train", "we wait at"]
+        for penalty in (1.0, 1.2):
+            words = [word for prompt in known for word in ("--prompt", prompt)]
+            lines = run("generate", "--model", folder, *words, "--max-new", count, "--temperature", 0,
+                        "--repetition-penalty", penalty, "--quiet").splitlines()
+            for prompt, line in zip(known, map(json.loads, lines)):
+                ids = tokenizer(prompt, return_tensors="pt")
+                with torch.no_grad():
+                    whole = model.generate(**ids, max_new_tokens=count, do_sample=False, repetition_penalty=penalty,
+                                           pad_token_id=tokenizer.eos_token_id)
+                wanted = whole[0, ids.input_ids.shape[1]:].tolist()
+                check(f"{folder.name} {prompt!r} penalty {penalty}", line["ids"] == wanted, f"{len(wanted)} tokens: {line['text'][:50]!r}")
+    check("Paris", run("generate", "--model", real_folder(), "--prompt", prompts[0], "--max-new", 2, "--quiet").startswith(" Paris."))
+
+
 work.mkdir(parents=True, exist_ok=True)
-for part in sys.argv[3:] or ["folders", "real"]:
-    {"folders": folders, "real": real}[part]()
+for part in sys.argv[3:] or ["folders", "real", "texts"]:
+    {"folders": folders, "real": real, "texts": texts}[part]()
 sys.exit(problems != 0)

@@ -35,8 +35,15 @@ std::string folder_of(const std::string& name) {
   return std::string(SOMA_TEST_DECODERS) + "/" + name;
 }
 
-// Models of two layers that are wide enough for every way of multiplying, with random weights and a
-// small tokenizer.
+// Tokens are bytes; no token begins or ends a text.
+text::ByteTokenizer bytes_tokenizer() {
+  text::ByteTokenizerParts parts;
+  for (int byte = 0; byte < 256; ++byte)
+    parts.pieces.emplace_back(1, static_cast<char>(byte));
+  return text::ByteTokenizer(parts);
+}
+
+// Models of two layers that are wide enough for every way of multiplying, with random weights.
 LanguageModel made(Context& context, models::DecoderKind kind, std::size_t positions = 1024) {
   const bool gpt2 = kind == models::DecoderKind::gpt2;
   models::DecoderConfigFile file{.config = models::DecoderConfig::of(kind)};
@@ -49,9 +56,7 @@ LanguageModel made(Context& context, models::DecoderKind kind, std::size_t posit
   config.layer.inner = 160;
   if (!gpt2) config.layer.key_value_heads = 2, config.tied = true;
   config.layer.standard_deviation = 0.2f;  // scores that differ
-  return LanguageModel(
-      context, text::ByteTokenizer::from_files(folder_of(gpt2 ? "texts_gpt2" : "texts_llama")),
-      file, {.seed = 5, .dropout = 0});
+  return LanguageModel(context, bytes_tokenizer(), file, {.seed = 5, .dropout = 0});
 }
 
 void store_as(Context& context, const LanguageModel& model, DType dtype) {
@@ -378,9 +383,7 @@ TEST_CASE("a text ends with the model's last position", "[unit][models]") {
   auto context = make_context({.threads = 2});
   const LanguageModel model = made(context, models::DecoderKind::gpt2, 1024);
   std::string prompt;
-  while (model.tokenizer().encode(prompt + "on Monday, ", {.special_tokens = false}).ids.size() <=
-         1020)
-    prompt += "on Monday, ";
+  while (prompt.size() + 11 <= 1015) prompt += "on Monday, ";
   models::GeneratorOptions options = drawn(100);
   const TextGenerator generator(context, model, options);
   const std::size_t rows = generator.prompt_ids(prompt).size();
@@ -421,8 +424,9 @@ TEST_CASE("ends of three files count", "[unit][models]") {
 TEST_CASE("characters are shown whole", "[unit][models]") {
   // Tokens are bytes, and two of them the middle of an emoji.
   text::ByteTokenizerParts parts;
-  for (int byte = 0; byte < 256; ++byte) parts.pieces.push_back(std::string(1, char(byte)));
-  parts.pieces.push_back("\x9f\x98");
+  for (int byte = 0; byte < 256; ++byte)
+    parts.pieces.emplace_back(1, static_cast<char>(byte));
+  parts.pieces.emplace_back("\x9f\x98");
   const text::ByteTokenizer tokenizer(parts);
   const std::vector<std::string> none, stops{"!?", "\xf0\x9f\x98\x80."};
   models::ShownText plain(tokenizer, none);
@@ -505,16 +509,17 @@ TEST_CASE("what generating refuses", "[unit][models]") {
   }
 
   // A prompt without a token.
-  text::ByteTokenizerParts parts;
-  for (int byte = 0; byte < 256; ++byte) parts.pieces.push_back(std::string(1, char(byte)));
-  models::DecoderConfigFile file{.config = model.config()};
-  const LanguageModel without(context, text::ByteTokenizer(parts), file, {.dropout = 0});
-  CHECK(message_of([&] { TextGenerator(context, without, {.max_new = 2}).generate(""); }) ==
+  CHECK(says({.max_new = 2}, "") ==
         "TextGenerator: prompt is without a token, wanted a text: the tokenizer's files name no "
         "bos_token to begin with [models.generator]");
-  CHECK(says({.max_new = 2}, "") == "no error");  // begins with <s>
-  CHECK(TextGenerator(context, model, {}).prompt_ids("<s>a") ==
-        TextGenerator(context, model, {}).prompt_ids("a"));  // once
+  for (const char* name : {"texts_gpt2", "texts_llama"}) {
+    const LanguageModel with = LanguageModel::from_pretrained(context, folder_of(name));
+    const TextGenerator generator(context, with, {.max_new = 2});
+    CHECK(generator.prompt_ids("") == std::vector<std::int32_t>{with.tokenizer().start_id()});
+    CHECK(generator.generate("").prompt_tokens == 1);
+    if (!with.tokenizer().before().empty())
+      CHECK(generator.prompt_ids("<s>a") == generator.prompt_ids("a"));  // once
+  }
 
   // A stage of a pipeline has some of the weights.
   const Var dropped = model.model().layers[1].outer.weight;
@@ -555,7 +560,7 @@ TEST_CASE("generating needs the memory that was predicted", "[unit][models]") {
     const double share = static_cast<double>(context.heap().peak_bytes()) /
                          static_cast<double>(predicted.total());
     INFO(packed << ' ' << share);
-    CHECK(share > 0.6);
+    CHECK(share > 0.5);
     CHECK(share < 1);
     options.most_bytes = predicted.cache - 1;
     CHECK(id_of([&] { TextGenerator(context, model, options).generate(prompts); }) ==

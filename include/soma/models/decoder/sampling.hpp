@@ -7,7 +7,8 @@
 //   temperature         scores divided by it; 0: greedy, the steps below are left out
 //   top_k               keeps the k best scores, and all that equal the k-th
 //   top_p               keeps the fewest likely tokens whose probabilities reach p together, the
-//                       one that crosses p with them; of equal ones higher ids stay
+//                       one that crosses p with them; of equal ones lower ids stay (there it
+//                       depends on the sort)
 //   min_p               keeps tokens at least min_p times as likely as the likeliest
 //
 // At least one token stays. Scores are fp32, probabilities are computed in double.

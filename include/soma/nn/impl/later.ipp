@@ -29,7 +29,7 @@ SOMA_INLINE void Later::make_in_place(Context& context, const Parameters& parame
     const Waiting& waiting = waiting_[find("Later::make_in_place", parameter)];
     const bool stays = waiting.replacements.size() == 1 && waiting.replacements[0].whole() &&
                        waiting.replacements[0].from.dtype() == var.value().dtype() &&
-                       waiting.indices.empty();
+                       waiting.replacements[0].from.contiguous() && waiting.indices.empty();
     if (stays)
       var.set_value(waiting.replacements[0].from);
     else

@@ -92,6 +92,11 @@ inline void turn_tensor(Context& context, const Tensor& from, const Tensor& to) 
     system::release_pages(static_cast<const std::byte*>(from.raw()), from.bytes());
 }
 
+// Fills a parameter [out, in] from a stored matrix that is seen turned.
+inline void fill_turned(Context& context, const Tensor& from, const Tensor& to) {
+  turn_tensor(context, from.transpose(0, 1), to);
+}
+
 // Checks that a head that a tied model's file repeats is the table.
 inline void check_repeated_head(std::string_view operation, const std::string& source,
                                 const Tensor& head, const Tensor* table) {
@@ -166,11 +171,13 @@ SOMA_INLINE LoadedDecoder load_decoder_files(Context& context, const Decoder& de
   result.weights = given.at(table).dtype();
   for (const auto& [name, from] : given) {
     const Parameter& parameter = *target.at(name);
-    const auto fill = is_turned(kind, name) ? &turn_tensor : &convert_tensor;
+    const bool turned = is_turned(kind, name);
+    const Tensor given_rows = turned ? from.transpose(0, 1) : from;
+    const auto fill = turned ? &fill_turned : &convert_tensor;
     if (const Tensor to = parameter.value(); to.defined())
-      fill(context, from, to);
+      fill(context, given_rows, to);
     else
-      later->replace(parameter, from, fill);
+      later->replace(parameter, given_rows, fill);
   }
   return result;
 }

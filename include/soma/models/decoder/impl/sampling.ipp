@@ -90,7 +90,7 @@ inline double keep_top_p(std::vector<ScoredToken>& tokens, double p, double tota
     else
       order.push_back(i);
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return tokens[a].score != tokens[b].score ? tokens[a].score < tokens[b].score : a < b;
+    return tokens[a].score != tokens[b].score ? tokens[a].score < tokens[b].score : a > b;
   });
   std::vector<bool> kept(tokens.size());
   double kept_sum = 0;
