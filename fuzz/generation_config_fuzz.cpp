@@ -13,8 +13,8 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace soma::models;
   try {
-    const GenerationConfig config = generation_config_from_json(
-        std::string_view(reinterpret_cast<const char*>(data), size));
+    const GenerationConfig config =
+        generation_config_from_json(std::string_view(reinterpret_cast<const char*>(data), size));
     const SamplingOptions& sampling = config.sampling;
     soma_fuzz::check(sampling.temperature >= 0 && sampling.top_p >= 0 && sampling.top_p <= 1 &&
                          sampling.min_p >= 0 && sampling.min_p <= 1 &&

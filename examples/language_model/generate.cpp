@@ -102,9 +102,8 @@ void say_rates(const TextGenerator& generator) {
             << " of texts";
   if (counts.steps != 0) {
     const double steps = static_cast<double>(counts.steps) / counts.step_seconds;
-    const double tokens = counts.step_tokens == 0
-                              ? 0
-                              : static_cast<double>(counts.step_tokens) / counts.step_seconds;
+    const double tokens =
+        counts.step_tokens == 0 ? 0 : static_cast<double>(counts.step_tokens) / counts.step_seconds;
     std::cerr << ", " << soma::fixed(tokens, 1) << " tokens a second, "
               << soma::fixed(steps * static_cast<double>(generator.step_bytes()) * 1e-9, 1)
               << " GB/s of weights";

@@ -176,9 +176,10 @@ void add_options(CLI::App& command, GenerateOptions& options) {
       ->type_name("NAME")
       ->group(data_group);
   add_model(command, options.model);
-  command.add_flag("--packed", options.packed,
-                   "pack the weights once: tokens come sooner, and weights that are not used as "
-                   "the files have them are in memory twice")
+  command
+      .add_flag("--packed", options.packed,
+                "pack the weights once: tokens come sooner, and weights that are not used as "
+                "the files have them are in memory twice")
       ->group(compute_group);
   add_number(command, "--max-new", options.max_new,
              "most tokens of a text; 0: the folder's max_new_tokens, or 256", text_group,
@@ -226,8 +227,7 @@ void add_options(CLI::App& command, GenerateOptions& options) {
       ->group(output_group);
   command.add_flag("--json", options.json, "a JSON line also for a single prompt")
       ->group(output_group);
-  command.add_flag("--quiet", options.quiet, "no counts and rates at the end")
-      ->group(output_group);
+  command.add_flag("--quiet", options.quiet, "no counts and rates at the end")->group(output_group);
   add_compute(command, options.compute);
 }
 

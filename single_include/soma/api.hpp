@@ -456,6 +456,7 @@ inline constexpr ErrorId weights_file{"models.weights_file"};
 inline constexpr ErrorId model_not_finite{"models.not_finite"};
 inline constexpr ErrorId encoder_module{"models.encoder_module"};
 inline constexpr ErrorId predictor{"models.predictor"};
+inline constexpr ErrorId generator{"models.generator"};
 
 inline constexpr ErrorId train_options{"train.options"};
 inline constexpr ErrorId train_precision{"train.precision"};
@@ -4709,7 +4710,8 @@ struct AttentionSetting {
   // The first row of each sequence is its only query: the separate queries and the result have a
   // row for each sequence.
   bool first_rows = false;
-  bool causal = false;  // row i of a sequence sees rows 0 to i alone
+  // Row i of a sequence sees rows 0 to i alone; other rows as queries are its last ones.
+  bool causal = false;
   // Grouped queries (arXiv 2305.13245): this many heads of keys and values, each of which serves
   // heads / key_value_heads neighbouring heads of queries. 0: as many as heads.
   std::size_t key_value_heads = 0;
@@ -5124,7 +5126,8 @@ struct AttentionArgs {
   float scale = 1;
   // The word of (query, key) is at dropout.draw.index + (query << 16) + key.
   DropoutArgs dropout{};
-  bool causal = false;  // query i sees keys 0 to i; T = S
+  bool causal = false;      // query i sees keys 0 to earlier + i; S = earlier + T
+  std::size_t earlier = 0;  // keys before the first query, where attention is causal
   // T x S bytes, row-major: query i sees key j where byte (i, j) is not 0. nullptr: all keys. With
   // `causal`, both have to agree. Every query sees a key.
   const std::uint8_t* mask = nullptr;

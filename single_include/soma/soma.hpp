@@ -459,6 +459,7 @@ inline constexpr ErrorId weights_file{"models.weights_file"};
 inline constexpr ErrorId model_not_finite{"models.not_finite"};
 inline constexpr ErrorId encoder_module{"models.encoder_module"};
 inline constexpr ErrorId predictor{"models.predictor"};
+inline constexpr ErrorId generator{"models.generator"};
 
 inline constexpr ErrorId train_options{"train.options"};
 inline constexpr ErrorId train_precision{"train.precision"};
@@ -4712,7 +4713,8 @@ struct AttentionSetting {
   // The first row of each sequence is its only query: the separate queries and the result have a
   // row for each sequence.
   bool first_rows = false;
-  bool causal = false;  // row i of a sequence sees rows 0 to i alone
+  // Row i of a sequence sees rows 0 to i alone; other rows as queries are its last ones.
+  bool causal = false;
   // Grouped queries (arXiv 2305.13245): this many heads of keys and values, each of which serves
   // heads / key_value_heads neighbouring heads of queries. 0: as many as heads.
   std::size_t key_value_heads = 0;
@@ -5127,7 +5129,8 @@ struct AttentionArgs {
   float scale = 1;
   // The word of (query, key) is at dropout.draw.index + (query << 16) + key.
   DropoutArgs dropout{};
-  bool causal = false;  // query i sees keys 0 to i; T = S
+  bool causal = false;      // query i sees keys 0 to earlier + i; S = earlier + T
+  std::size_t earlier = 0;  // keys before the first query, where attention is causal
   // T x S bytes, row-major: query i sees key j where byte (i, j) is not 0. nullptr: all keys. With
   // `causal`, both have to agree. Every query sees a key.
   const std::uint8_t* mask = nullptr;
@@ -24406,7 +24409,10 @@ static inline std::size_t keys_seen(const AttentionArgs& args, std::size_t panel
                                     std::size_t keys) {
   const std::size_t at = panel * query_panel, queries = queries_of(args, panel);
   std::size_t seen = keys;
-  if (args.causal) seen = at + queries > first ? (std::min)(keys, at + queries - first) : 0;
+  if (args.causal) {
+    const std::size_t end = args.earlier + at + queries;
+    seen = end > first ? (std::min)(keys, end - first) : 0;
+  }
   if (args.mask == nullptr) return seen;
   std::size_t last = 0;
   for (std::size_t query = at; query < at + queries; ++query) {
@@ -24424,9 +24430,11 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void hide_scores(const AttentionArgs& args,
   constexpr float hidden = -std::numeric_limits<float>::infinity();
   const std::size_t at = panel * query_panel, queries = queries_of(args, panel),
                     columns = columns_in_use(queries);
-  if (args.causal)
-    for (std::size_t key = first > at ? 0 : at + 1 - first; key < keys; ++key)
-      std::fill_n(scores + key * micro_columns, (std::min)(first + key - at, columns), hidden);
+  if (args.causal) {
+    const std::size_t own = args.earlier + at;  // the last key that the panel's first query sees
+    for (std::size_t key = first > own ? 0 : own + 1 - first; key < keys; ++key)
+      std::fill_n(scores + key * micro_columns, (std::min)(first + key - own, columns), hidden);
+  }
   if (args.mask == nullptr) return;
   for (std::size_t query = 0; query < queries; ++query) {
     const std::uint8_t* const row = args.mask + (at + query) * args.keys + first;
@@ -24470,7 +24478,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 // whatever the score, but dp and delta are sums of the same products in different orders: without
 // this ds would be their rounding errors, of which Adam makes whole steps. NaN and infinity stay.
 static inline float score_gradient_scale(const AttentionArgs& args, std::size_t query) {
-  std::size_t seen = args.causal ? query + 1 : args.keys;
+  std::size_t seen = args.causal ? args.earlier + query + 1 : args.keys;
   if (args.mask != nullptr) {
     const std::uint8_t* const row = args.mask + query * args.keys;
     std::size_t found = 0;
@@ -34688,7 +34696,9 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
 //                 not 0. Left out: all keys
 //   query_begins  int64 [sequences + 1]: the queries of sequence i are rows query_begins[i] to
 //                 query_begins[i + 1] of `queries`, however many keys it has (cross attention). A
-//                 sequence without keys has zeros as results. Left out: queries are the same rows
+//                 sequence without keys has zeros as results. Left out: queries are the same rows.
+//                 With `causal` the queries are the last rows of their sequence: query j of n sees
+//                 the keys 0 to S - n + j of S, as where earlier rows' keys were kept
 //
 // Padding of sequences (SequencesOptions::used) is no key: rows in the padding see the sequence's
 // own rows, no row sees the padding, and keys and values in the padding have a gradient of zero.
@@ -34697,8 +34707,8 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
 // With `causal`, row i of a sequence sees rows 0 to i only; a mask can hide further keys. Products
 // of 32 queries with keys that all of them ignore are not computed.
 //
-// Errors operator.value (heads, key_value_heads, head_width; causal with first rows or
-// query_begins; a query that sees no key; a mask beside padding), operator.inputs,
+// Errors operator.value (heads, key_value_heads, head_width; causal with first rows, or with more
+// queries than keys; a query that sees no key; a mask beside padding), operator.inputs,
 // operator.sequences, tensor.rank, tensor.shape, tensor.dtype, ragged.empty_sequence,
 // random.index_range.
 
@@ -34830,15 +34840,24 @@ inline AttentionInputs attention_backward_inputs(const AttentionSetting& setting
 class QueryRows {
  public:
   // Errors operator.sequences (`query_begins` does not ascend from 0 to the number of queries),
-  // tensor.shape (a mask of another size), operator.value (a query that sees no key).
+  // tensor.shape (a mask of another size), operator.value (a query that sees no key, causal
+  // attention with more queries than keys).
   QueryRows(Context& context, const AttentionSetting& setting, const AttentionInputs& inputs,
             const Sequences& keys)
       : keys_(keys),
         first_rows_(setting.first_rows),
+        last_rows_(setting.causal && inputs.query_begins.defined()),
         rows_(inputs.q.size(0)),
         mask_begins_(context.heap()) {
     if (inputs.query_begins.defined()) take_begins(contiguous(context, inputs.query_begins));
-    for (std::size_t i = 0; i < keys.count(); ++i) longest_ = (std::max)(longest_, length(i));
+    for (std::size_t i = 0; i < keys.count(); ++i) {
+      longest_ = (std::max)(longest_, length(i));
+      if (last_rows_ && length(i) > keys.used(i))
+        fail(error_id::operator_value, "attention", "query_begins",
+             std::to_string(length(i)) + " queries of sequence " + std::to_string(i) +
+                 ", and attention is causal",
+             "at most its " + std::to_string(keys.used(i)) + " keys: queries are the last rows");
+    }
     if (inputs.mask.defined()) take_mask(contiguous(context, inputs.mask), setting.causal);
   }
   std::size_t rows() const { return rows_; }
@@ -34850,6 +34869,14 @@ class QueryRows {
   std::size_t length(std::size_t sequence) const {
     if (begins_.defined()) return begin(sequence + 1) - begin(sequence);
     return first_rows_ ? 1 : keys_.length(sequence);
+  }
+  // The keys of a sequence that kernels see: causal attention of all rows hides the padding, too.
+  std::size_t keys(std::size_t sequence, bool causal) const {
+    return causal && !last_rows_ ? keys_.length(sequence) : keys_.used(sequence);
+  }
+  // AttentionArgs::earlier.
+  std::size_t earlier(std::size_t sequence) const {
+    return last_rows_ ? keys_.used(sequence) - length(sequence) : 0;
   }
   // [queries][keys]; nullptr: no mask.
   const std::uint8_t* mask(std::size_t sequence) const {
@@ -34884,7 +34911,7 @@ class QueryRows {
     for (std::size_t i = 0; i < keys_.count(); ++i)
       for (std::size_t query = 0; keys_.length(i) != 0 && query < length(i); ++query) {
         const std::uint8_t* const row = this->mask(i) + query * keys_.length(i);
-        const std::uint8_t* const end = row + (causal ? query + 1 : keys_.length(i));
+        const std::uint8_t* const end = row + (causal ? earlier(i) + query + 1 : keys_.length(i));
         if (std::find_if(row, end, [](std::uint8_t seen) { return seen != 0; }) == end)
           fail(
               error_id::operator_value, "attention", "mask",
@@ -34894,7 +34921,7 @@ class QueryRows {
   }
 
   const Sequences& keys_;
-  bool first_rows_;
+  bool first_rows_, last_rows_;
   std::size_t rows_, longest_ = 0;
   Tensor begins_, mask_;
   HeapVector<std::size_t> mask_begins_;
@@ -34932,7 +34959,8 @@ void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, std:
   const auto cost = [&](std::size_t item) {
     const std::size_t keys = sequences.length(item / items);
     const std::size_t rows = queries.length(item / items);
-    return together * (keys * ((setting.causal ? rows / 2 : rows) + 64) + rows) * width;
+    const bool half = setting.causal && rows == keys;
+    return together * (keys * ((half ? rows / 2 : rows) + 64) + rows) * width;
   };
   constexpr std::size_t worth_a_task = 50000;  // multiply-adds
   const UnevenRanges parts(call.context, sequences.count() * items, worth_a_task, cost);
@@ -34956,10 +34984,9 @@ void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, std:
   parts.run(call.context, [&](std::size_t begin, std::size_t end, std::size_t task) {
     for (std::size_t item = begin * together; item < end * together; ++item) {
       const std::size_t sequence = item / setting.heads, head = item % setting.heads;
-      AttentionArgs args{
-          .queries = queries.length(sequence),
-          .keys = setting.causal ? sequences.length(sequence) : sequences.used(sequence),
-          .width = width};
+      AttentionArgs args{.queries = queries.length(sequence),
+                         .keys = queries.keys(sequence, setting.causal),
+                         .width = width};
       if (args.queries == 0 && args.keys == 0) continue;
       const HeadPosition position{.row = sequences.begin(sequence),
                                   .query_row = queries.begin(sequence),
@@ -34973,6 +35000,7 @@ void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, std:
       args.v = part(all, position.row, inputs.first_value + position.key_column);
       args.scale = scale;
       args.causal = setting.causal;
+      args.earlier = queries.earlier(sequence);
       args.mask = queries.mask(sequence);
       args.bf16_products = most_args.bf16_products;
       args.log_sum_exp = log_sum_exp + head * queries.rows() + position.query_row;
@@ -35026,10 +35054,9 @@ inline void attention_shape(const ShapeCall& call) {
   check_heads(setting, all, call.inputs.size() > 1 && call.inputs[1].defined());
   const AttentionInputs inputs = attention_inputs(setting, call.inputs);
   const bool other_rows = inputs.query_begins.defined();
-  if (setting.causal && (setting.first_rows || other_rows))
-    fail(error_id::operator_value, "attention", "causal",
-         setting.first_rows ? "true, and first rows are queries" : "true, beside query_begins",
-         "queries that are the rows of the keys");
+  if (setting.causal && setting.first_rows)
+    fail(error_id::operator_value, "attention", "causal", "true, and first rows are queries",
+         "queries that are the rows of the keys, or query_begins");
   if (other_rows && (!inputs.apart || setting.first_rows))
     fail(error_id::operator_inputs, "attention", "query_begins",
          inputs.apart ? "given, and first rows are queries" : "given without queries",
@@ -35083,7 +35110,8 @@ inline double attention_operations(const OperatorCall& call, const AttentionInpu
   for (std::size_t i = 0; i < call.sequences.count(); ++i) {
     const auto rows = static_cast<double>(queries.length(i));
     pairs +=
-        rows * (setting.causal ? (rows + 1) / 2 : static_cast<double>(call.sequences.length(i)));
+        rows * (static_cast<double>(queries.earlier(i)) +
+                (setting.causal ? (rows + 1) / 2 : static_cast<double>(call.sequences.length(i))));
   }
   return products * 2.0 * pairs * static_cast<double>(inputs.channels);
 }
@@ -43126,8 +43154,12 @@ inline void detail::rnn_gradient(const GradientCall& whole) {
 // x is [rows, C] whose rows form sequences, or [..., T, C]: there positions count along T. Angles
 // are computed in double; results are rounded once to x's type. The gradient rotates back.
 //
-// Errors tensor.rank, tensor.dtype, operator.value (heads, columns, base, positions, scaling),
-// operator.sequences (rank 2 without sequences).
+// `begins`, int64 [sequences], has the position of the first row of each sequence, where sequences
+// go on from earlier rows; left out: RotarySetting::first_position for all. Only for [rows, C].
+//
+// Errors tensor.rank, tensor.shape, tensor.dtype, operator.value (heads, columns, base, positions,
+// scaling), operator.inputs (begins of [..., T, C], or beside first_position), operator.sequences
+// (rank 2 without sequences).
 
 namespace SOMA_NAMESPACE {
 
@@ -43152,6 +43184,16 @@ inline void check_rotary(const ShapeCall& call) {
   if (setting.heads == 0 || columns % (2 * setting.heads) != 0)
     fail(error_id::operator_value, "rotary", "heads", std::to_string(setting.heads),
          "a number of heads such that 2 * heads divides the columns, " + std::to_string(columns));
+  if (const Tensor begins = input_or_none(call.inputs, 1); begins.defined()) {
+    if (x.rank() != 2 || setting.first_position != 0)
+      fail(error_id::operator_inputs, "rotary", "begins",
+           x.rank() != 2 ? "given for x " + x.describe()
+                         : "given beside first_position " + std::to_string(setting.first_position),
+           "rows that form sequences, and no first_position");
+    if (begins.dtype() != DType::int64)
+      fail(error_id::tensor_dtype, "rotary", "begins", begins.describe(), "int64");
+    check_shape("rotary", "begins", begins, Shape{call.sequences.count()});
+  }
   const std::size_t longest = x.rank() == 2 ? call.sequences.longest() : x.size(x.rank() - 2);
   if (longest > rotary_positions || setting.first_position > rotary_positions - longest)
     fail(error_id::operator_value, "rotary", "first_position",
@@ -43197,21 +43239,38 @@ inline double rotary_frequency(const RotarySetting& setting, std::size_t width, 
 }
 
 // Calls each(i, cosine, sine) for the angles of all positions and pairs, i = position * pairs +
-// pair, on several threads.
+// pair, on several threads. `given`: the number of each position; nullptr: those from
+// first_position on.
 template <class Each>
 void for_rotary_turns(Context& context, const RotarySetting& setting, std::size_t positions,
-                      std::size_t width, const Each& each) {
+                      std::size_t width, const Each& each, const std::size_t* given = nullptr) {
   const std::size_t pairs = width / 2;
   HeapVector<double> frequencies(pairs, context.heap());
   for (std::size_t pair = 0; pair < pairs; ++pair)
     frequencies[pair] = rotary_frequency(setting, width, pair);
   for_ranges(context, positions, pairs * 64, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin * pairs; i < end * pairs; ++i) {
-      const double angle =
-          static_cast<double>(i / pairs + setting.first_position) * frequencies[i % pairs];
+      const std::size_t position =
+          given != nullptr ? given[i / pairs] : i / pairs + setting.first_position;
+      const double angle = static_cast<double>(position) * frequencies[i % pairs];
       each(i, portable_cosine(angle), portable_sine(angle));
     }
   });
+}
+
+// The position of each row of sequences that begin at `begins`. Error operator.value.
+inline void rotary_rows(const Tensor& begins, const Sequences& sequences,
+                        HeapVector<std::size_t>& positions) {
+  for (std::size_t i = 0; i < sequences.count(); ++i) {
+    const std::int64_t first = begins.data<std::int64_t>()[i];
+    const std::size_t length = sequences.length(i);
+    if (first < 0 || static_cast<std::uint64_t>(first) > rotary_positions - length)
+      fail(error_id::operator_value, "rotary", "begins",
+           std::to_string(first) + " for a sequence of " + std::to_string(length) + " rows",
+           "positions from 0 to below 2^20");
+    for (std::size_t row = 0; row < length; ++row)
+      positions.push_back(static_cast<std::size_t>(first) + row);
+  }
 }
 
 // `back`: true for the gradient.
@@ -43222,18 +43281,26 @@ inline void turn_rows(const OperatorCall& call, bool back) {
   if (x.elements() == 0) return;
   const bool ragged = x.shape().rank() == 2;
   const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
-  const std::size_t positions =
-      ragged ? call.sequences.longest() : x.tensor().size(x.shape().rank() - 2);
+  const Tensor begins = input_or_none(call.inputs, 1);
+  HeapVector<std::size_t> own(context.heap());  // with `begins` each row has angles of its own
+  if (begins.defined()) rotary_rows(contiguous(context, begins), call.sequences, own);
+  const std::size_t positions = begins.defined() ? rows
+                                : ragged         ? call.sequences.longest()
+                                                 : x.tensor().size(x.shape().rank() - 2);
   const std::size_t width = rotary_columns(setting, x.tensor()) / setting.heads, half = width / 2;
   HeapVector<float> cosines(positions * half, context.heap()),
       sines(positions * half, context.heap());
-  for_rotary_turns(context, setting, positions, width,
-                   [&](std::size_t i, double cosine, double sine) {
-                     cosines[i] = static_cast<float>(cosine);
-                     sines[i] = static_cast<float>(sine);
-                   });
+  for_rotary_turns(
+      context, setting, positions, width,
+      [&](std::size_t i, double cosine, double sine) {
+        cosines[i] = static_cast<float>(cosine);
+        sines[i] = static_cast<float>(sine);
+      },
+      begins.defined() ? own.data() : nullptr);
   HeapVector<std::size_t> table_rows(rows, context.heap());
-  if (ragged)
+  if (begins.defined())
+    for (std::size_t row = 0; row < rows; ++row) table_rows[row] = row;
+  else if (ragged)
     for (std::size_t i = 0; i < call.sequences.count(); ++i)
       for (std::size_t row = call.sequences.begin(i); row < call.sequences.end(i); ++row)
         table_rows[row] = row - call.sequences.begin(i);
@@ -43263,10 +43330,13 @@ inline void rotary_gradient(const GradientCall& call);
 namespace ops {
 
 inline constexpr Operator rotary_backward{.name = "rotary backward",
+                                          .max_inputs = 2,
                                           .shape = &detail::rotary_shape,
                                           .host = &detail::rotary_backward_host};
 
 inline constexpr Operator rotary{.name = "rotary",
+                                 .max_inputs = 2,
+                                 .keeps_inputs = 2,
                                  .shape = &detail::rotary_shape,
                                  .host = &detail::rotary_host,
                                  .gradient = &detail::rotary_gradient,
@@ -43276,8 +43346,9 @@ inline constexpr Operator rotary{.name = "rotary",
 }  // namespace ops
 
 inline void detail::rotary_gradient(const GradientCall& call) {
-  call.input_gradients[0].values = run(call.context, ops::rotary_backward, call.attributes,
-                                       {call.output_gradients[0]}, call.sequences)[0];
+  call.input_gradients[0].values =
+      run(call.context, ops::rotary_backward, call.attributes,
+          {call.output_gradients[0], input_or_none(call.inputs, 1)}, call.sequences)[0];
 }
 
 }  // namespace SOMA_NAMESPACE

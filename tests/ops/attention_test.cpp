@@ -3,8 +3,8 @@
 #include <soma/soma.hpp>
 
 #include "catch.hpp"
-#include "support/every_target.hpp"
 #include "support/errors.hpp"
+#include "support/every_target.hpp"
 #include "support/tensors.hpp"
 
 #include <cstddef>

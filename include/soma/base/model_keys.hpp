@@ -29,7 +29,7 @@ enum class ModelFile : std::uint8_t {
   tokenizer_model,        // its "model"
   byte_tokenizer_config,  // tokenizer_config.json of a byte-level tokenizer
   byte_tokenizer_model,   // "model" of its tokenizer.json
-  added_token,     // an entry of added_tokens or added_tokens_decoder, or a token as an object
+  added_token,        // an entry of added_tokens or added_tokens_decoder, or a token as an object
   special_tokens,     // special_tokens_map.json
   generation_config,  // generation_config.json
 };

@@ -38,8 +38,7 @@ std::string folder_of(const std::string& name) {
 // Tokens are bytes; no token begins or ends a text.
 text::ByteTokenizer bytes_tokenizer() {
   text::ByteTokenizerParts parts;
-  for (int byte = 0; byte < 256; ++byte)
-    parts.pieces.emplace_back(1, static_cast<char>(byte));
+  for (int byte = 0; byte < 256; ++byte) parts.pieces.emplace_back(1, static_cast<char>(byte));
   return text::ByteTokenizer(parts);
 }
 
@@ -87,8 +86,8 @@ std::size_t differing_rows(Context& context, const LanguageModel& model, const T
                            const std::vector<std::vector<std::int32_t>>& lists, std::size_t part) {
   const models::DecoderConfig& config = model.config();
   const Tensor whole = scores_of(context, model, options, lists);
-  nn::KeyValueCache cache(context, config.layers,
-                          config.layer.groups() * config.layer.head_size(), options.activations);
+  nn::KeyValueCache cache(context, config.layers, config.layer.groups() * config.layer.head_size(),
+                          options.activations);
   std::vector<std::size_t> begins;
   std::size_t rows = 0, longest = 0, differ = 0;
   for (const auto& list : lists) {
@@ -110,8 +109,8 @@ std::size_t differing_rows(Context& context, const LanguageModel& model, const T
     }
     Tape tape(context, options);
     cache.begin(counts);
-    const Var step = tape.constant(
-        Tensor::from<std::int32_t>(context, ids, Shape{ids.size()}), cache.step());
+    const Var step =
+        tape.constant(Tensor::from<std::int32_t>(context, ids, Shape{ids.size()}), cache.step());
     const Tensor own = contiguous(
         context, model.model().logits(tape, model.model().continued(tape, step, cache)).value());
     cache.end();
@@ -129,8 +128,7 @@ std::vector<std::string> some_prompts(std::size_t count) {
       "Dear all, the train of 8:15 is late again, as it was on Monday and on Tuesday. We wait at "
       "the platform; the café opens at nine. Yours, the people of platform 3.";
   std::vector<std::string> prompts;
-  for (std::size_t i = 0; i < count; ++i)
-    prompts.push_back(text.substr(i * 3, 4 + i * i * 5 % 60));
+  for (std::size_t i = 0; i < count; ++i) prompts.push_back(text.substr(i * 3, 4 + i * i * 5 % 60));
   for (std::string& prompt : prompts)  // no part of é
     if (const std::size_t at = prompt.find('\xc3'); at != prompt.npos) prompt.resize(at);
   return prompts;
@@ -211,13 +209,14 @@ TEST_CASE("kept rows move and go with their sequences", "[unit][models]") {
   CHECK(row(0, 59) == 1);
   CHECK(row(0, 129) == 2);
   CHECK(row(1, 1) == 3);
-  CHECK(cache.bytes() <= nn::KeyValueCache::most_bytes(2, 3, DType::fp32,
-                                                       std::vector<std::size_t>{130, 2}));
+  CHECK(cache.bytes() <=
+        nn::KeyValueCache::most_bytes(2, 3, DType::fp32, std::vector<std::size_t>{130, 2}));
   CHECK(id_of([&] { cache.begin(std::vector<std::size_t>{1}); }) == "tensor.shape");
   cache.begin(std::vector<std::size_t>{1, 0});
   CHECK(id_of([&] { cache.append(0, Tensor::zeros(context, Shape{1, 5})); }) == "tensor.shape");
-  CHECK(id_of([&] { cache.append(0, Tensor::zeros(context, Shape{1, 6}, DType::bf16)); }) ==
-        "tensor.dtype");
+  CHECK(id_of([&] {
+          cache.append(0, Tensor::zeros(context, Shape{1, 6}, DType::bf16));
+        }) == "tensor.dtype");
 }
 
 TEST_CASE("a text is the same alone and in any batch, parts and threads",
@@ -232,8 +231,7 @@ TEST_CASE("a text is the same alone and in any batch, parts and threads",
         INFO(threads << " threads, " << options.at_once << " at once, parts of " << options.part
                      << ", " << count << " prompts");
         const TextGenerator generator(context, model, options);
-        const auto texts =
-            generator.generate(std::span<const std::string>(prompts).first(count));
+        const auto texts = generator.generate(std::span<const std::string>(prompts).first(count));
         if (first.empty()) first = texts;
         for (std::size_t i = 0; i < count; ++i) CHECK(same(texts[i], first[i]));
       };
@@ -304,8 +302,7 @@ TEST_CASE("ids without a token are never drawn", "[unit][models]") {
   const Tensor table = model.model().head_weight().value();
   const std::size_t ids = model.tokenizer().id_count(), width = table.size(1);
   for (std::size_t id = ids; id < model.config().vocabulary; ++id)
-    for (std::size_t i = 0; i < width; ++i)
-      table.mutable_data<float>()[id * width + i] *= 30;
+    for (std::size_t i = 0; i < width; ++i) table.mutable_data<float>()[id * width + i] *= 30;
   models::GeneratorOptions options = drawn(60);
   options.config->sampling = {.temperature = 3};
   for (const std::string& prompt : some_prompts(4))
@@ -334,8 +331,7 @@ TEST_CASE("texts end where they should, and say why", "[unit][models]") {
   const GeneratedText ended = TextGenerator(context, model, options).generate(prompt);
   CHECK(ended.end == TextEnd::end_token);
   CHECK(ended.ids.size() == at + 1);
-  CHECK(ended.text == model.tokenizer().decode(
-                          std::span<const std::int32_t>(whole.ids).first(at)));
+  CHECK(ended.text == model.tokenizer().decode(std::span<const std::int32_t>(whole.ids).first(at)));
 
   // Stop texts of every place and length: the text ends before the first, whatever the tokens are.
   for (std::size_t begin = 3; begin + 4 < whole.text.size(); begin += 5)
@@ -345,13 +341,12 @@ TEST_CASE("texts end where they should, and say why", "[unit][models]") {
       options.config->stop_texts = {"\n\n\n\n\nnever", stop};
       std::string shown;
       bool last = false;
-      const GeneratedText text =
-          TextGenerator(context, model, options)
-              .generate(prompt, [&](const models::GeneratedPiece& piece) {
-                CHECK_FALSE(last);
-                shown += piece.text;
-                last = piece.last;
-              });
+      const GeneratedText text = TextGenerator(context, model, options)
+                                     .generate(prompt, [&](const models::GeneratedPiece& piece) {
+                                       CHECK_FALSE(last);
+                                       shown += piece.text;
+                                       last = piece.last;
+                                     });
       CHECK(text.end == TextEnd::stop_text);
       CHECK(text.text == whole.text.substr(0, whole.text.find(stop)));
       CHECK(shown == text.text);
@@ -424,8 +419,7 @@ TEST_CASE("ends of three files count", "[unit][models]") {
 TEST_CASE("characters are shown whole", "[unit][models]") {
   // Tokens are bytes, and two of them the middle of an emoji.
   text::ByteTokenizerParts parts;
-  for (int byte = 0; byte < 256; ++byte)
-    parts.pieces.emplace_back(1, static_cast<char>(byte));
+  for (int byte = 0; byte < 256; ++byte) parts.pieces.emplace_back(1, static_cast<char>(byte));
   parts.pieces.emplace_back("\x9f\x98");
   const text::ByteTokenizer tokenizer(parts);
   const std::vector<std::string> none, stops{"!?", "\xf0\x9f\x98\x80."};
@@ -529,8 +523,8 @@ TEST_CASE("what generating refuses", "[unit][models]") {
                       "[models.generator]") != std::string::npos);
   dropped.set_value(value);
 
-  for (const float bad : {std::numeric_limits<float>::quiet_NaN(),
-                          std::numeric_limits<float>::infinity()}) {
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     const Tensor bias = model.model().norm.root.weight.value();
     const float before = bias.data<float>()[3];
     bias.mutable_data<float>()[3] = bad;
@@ -557,8 +551,8 @@ TEST_CASE("generating needs the memory that was predicted", "[unit][models]") {
     const models::GeneratorBytes predicted =
         models::generator_bytes(model.config(), options, DType::fp32, rows);
     generator.generate(prompts);
-    const double share = static_cast<double>(context.heap().peak_bytes()) /
-                         static_cast<double>(predicted.total());
+    const double share =
+        static_cast<double>(context.heap().peak_bytes()) / static_cast<double>(predicted.total());
     INFO(packed << ' ' << share);
     CHECK(share > 0.5);
     CHECK(share < 1);

@@ -159,8 +159,8 @@ TEST_CASE("generation_config.json is read as the usual library reads it", "[unit
   CHECK(nothing.sampling.temperature == 0);
   CHECK(nothing.sampling.repetition_penalty == 1);
   CHECK(nothing.max_new == 0);
-  const GenerationConfig greedy = config_of(
-      R"({"temperature": 0.5, "top_k": 3, "top_p": 0.5, "repetition_penalty": 1.25})");
+  const GenerationConfig greedy =
+      config_of(R"({"temperature": 0.5, "top_k": 3, "top_p": 0.5, "repetition_penalty": 1.25})");
   CHECK(greedy.sampling.temperature == 0);
   CHECK(greedy.sampling.top_k == 0);
   CHECK(greedy.sampling.repetition_penalty == 1.25f);
@@ -222,27 +222,27 @@ TEST_CASE("every key of generation_config.json does what its table says", "[unit
 }
 
 TEST_CASE("broken generation_config.json files are refused", "[unit][models]") {
-  for (const auto& [text, id] : std::map<std::string, std::string>{
-           {"", "models.config_json"},
-           {"[]", "models.config_json"},
-           {"{\"top_k\": 5", "models.config_json"},
-           {R"({"top_k": -1})", "models.config_value"},
-           {R"({"top_k": 2.5})", "models.config_type"},
-           {R"({"top_p": 1.01})", "models.config_value"},
-           {R"({"top_p": "0.9"})", "models.config_type"},
-           {R"({"min_p": -0.1})", "models.config_value"},
-           {R"({"temperature": -1})", "models.config_value"},
-           {R"({"temperature": 1e300})", "models.config_value"},
-           {R"({"repetition_penalty": 0})", "models.config_value"},
-           {R"({"do_sample": 1})", "models.config_type"},
-           {R"({"eos_token_id": -1})", "models.config_type"},
-           {R"({"eos_token_id": [1, "2"]})", "models.config_type"},
-           {R"({"eos_token_id": 4294967296})", "models.config_type"},
-           {R"({"stop_strings": ["a", ""]})", "models.config_type"},
-           {R"({"stop_strings": 3})", "models.config_type"},
-           {R"({"max_new_tokens": 1e3})", "models.config_type"},
-           {R"({"max_length": 99999999999})", "models.config_value"},
-           {R"({"max_time": 3})", "models.config_value"}}) {
+  for (const auto& [text, id] :
+       std::map<std::string, std::string>{{"", "models.config_json"},
+                                          {"[]", "models.config_json"},
+                                          {"{\"top_k\": 5", "models.config_json"},
+                                          {R"({"top_k": -1})", "models.config_value"},
+                                          {R"({"top_k": 2.5})", "models.config_type"},
+                                          {R"({"top_p": 1.01})", "models.config_value"},
+                                          {R"({"top_p": "0.9"})", "models.config_type"},
+                                          {R"({"min_p": -0.1})", "models.config_value"},
+                                          {R"({"temperature": -1})", "models.config_value"},
+                                          {R"({"temperature": 1e300})", "models.config_value"},
+                                          {R"({"repetition_penalty": 0})", "models.config_value"},
+                                          {R"({"do_sample": 1})", "models.config_type"},
+                                          {R"({"eos_token_id": -1})", "models.config_type"},
+                                          {R"({"eos_token_id": [1, "2"]})", "models.config_type"},
+                                          {R"({"eos_token_id": 4294967296})", "models.config_type"},
+                                          {R"({"stop_strings": ["a", ""]})", "models.config_type"},
+                                          {R"({"stop_strings": 3})", "models.config_type"},
+                                          {R"({"max_new_tokens": 1e3})", "models.config_type"},
+                                          {R"({"max_length": 99999999999})", "models.config_value"},
+                                          {R"({"max_time": 3})", "models.config_value"}}) {
     INFO(text);
     CHECK(id_of([&] { config_of(text); }) == id);
   }

@@ -34,7 +34,7 @@ struct AttentionArgs {
   float scale = 1;
   // The word of (query, key) is at dropout.draw.index + (query << 16) + key.
   DropoutArgs dropout{};
-  bool causal = false;  // query i sees keys 0 to earlier + i; S = earlier + T
+  bool causal = false;      // query i sees keys 0 to earlier + i; S = earlier + T
   std::size_t earlier = 0;  // keys before the first query, where attention is causal
   // T x S bytes, row-major: query i sees key j where byte (i, j) is not 0. nullptr: all keys. With
   // `causal`, both have to agree. Every query sees a key.

@@ -18,7 +18,7 @@ struct GenerationConfig {
   SamplingOptions sampling{};
   std::vector<std::int32_t> end_ids{};    // eos_token_id: each of them ends a text
   std::vector<std::string> stop_texts{};  // stop_strings: each of them ends a text before it
-  std::size_t max_new = 0;   // max_new_tokens: the most tokens of a text; 0: not said
+  std::size_t max_new = 0;                // max_new_tokens: the most tokens of a text; 0: not said
   std::size_t most_rows = 0;  // max_length: the most tokens of prompt and text; 0: not said
   // The file as it was: keys that change no text are written back.
   std::string file = "{}";

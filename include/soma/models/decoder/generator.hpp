@@ -55,15 +55,15 @@ struct GeneratorOptions {
   std::optional<GenerationConfig> config{};
   // The most tokens of a text; 0: config's max_new, or 256 if it does not say.
   std::size_t max_new = 0;
-  std::uint64_t seed = 0;           // of draws
-  std::uint64_t first_prompt = 0;   // the number of the first prompt, which draws depend on
-  std::size_t at_once = 16;         // the most prompts that are written together
+  std::uint64_t seed = 0;          // of draws
+  std::uint64_t first_prompt = 0;  // the number of the first prompt, which draws depend on
+  std::size_t at_once = 16;        // the most prompts that are written together
   // The most rows of a step: longer prompts are read in parts. Each prompt at work has a row.
   std::size_t part = 512;
   // The most bytes of kept keys and values, as predicted before a prompt is read; 0: any.
   std::size_t most_bytes = 0;
-  DType activations = DType::fp32;       // TapeOptions::activations
-  PrecisionState* precision = nullptr;   // the formats of products; its activations count
+  DType activations = DType::fp32;      // TapeOptions::activations
+  PrecisionState* precision = nullptr;  // the formats of products; its activations count
   // Weights are packed at their first use (PackedWeights): tokens come sooner, and weights that do
   // not lie in a mapped file are in memory twice.
   bool packed = false;
@@ -72,8 +72,8 @@ struct GeneratorOptions {
 };
 
 struct GeneratedText {
-  std::string text;                // that follows the prompt, without the stop text
-  std::vector<std::int32_t> ids;   // its tokens, with the token that ended it
+  std::string text;               // that follows the prompt, without the stop text
+  std::vector<std::int32_t> ids;  // its tokens, with the token that ended it
   TextEnd end = TextEnd::stopped;
   std::size_t prompt_tokens = 0;
   // The natural logarithm of each token's probability in the model, before any setting.

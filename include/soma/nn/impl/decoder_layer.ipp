@@ -110,9 +110,8 @@ SOMA_INLINE Var CausalAttention::continued(Tape& tape, const Var& x, const Var& 
   const Var all = project(tape, x, tape.constant(cache.first_positions()));
   const Var kept = tape.constant(cache.append(layer, all.value()), cache.sequences());
   const Var queries = slice(tape, all, 1, 0, heads * head_width);
-  const Var mixed =
-      tape.apply(*tape.operators().attention, setting(tape),
-                 {kept, queries, Var(), tape.constant(cache.query_begins())});
+  const Var mixed = tape.apply(*tape.operators().attention, setting(tape),
+                               {kept, queries, Var(), tape.constant(cache.query_begins())});
   return output(tape, mixed, {.dropout = output_dropout.setting(tape)}, residual);
 }
 

@@ -49,10 +49,9 @@ SOMA_INLINE std::size_t KeyValueCache::most_bytes(std::size_t layers, std::size_
                                                   DType type, std::span<const std::size_t> rows) {
   constexpr std::string_view operation = "KeyValueCache";
   std::size_t room = 0;
-  for (const std::size_t each : rows)
-    room = checked_add(room, detail::room_ahead(each), operation);
-  return checked_multiply(room, checked_multiply(2 * columns * size_of(type), layers + 1, operation),
-                          operation);
+  for (const std::size_t each : rows) room = checked_add(room, detail::room_ahead(each), operation);
+  return checked_multiply(
+      room, checked_multiply(2 * columns * size_of(type), layers + 1, operation), operation);
 }
 
 SOMA_INLINE std::size_t KeyValueCache::bytes() const {

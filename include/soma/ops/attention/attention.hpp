@@ -132,9 +132,9 @@ inline double attention_operations(const OperatorCall& call, const AttentionInpu
   double pairs = 0;
   for (std::size_t i = 0; i < call.sequences.count(); ++i) {
     const auto rows = static_cast<double>(queries.length(i));
-    pairs += rows * (static_cast<double>(queries.earlier(i)) +
-                     (setting.causal ? (rows + 1) / 2
-                                     : static_cast<double>(call.sequences.length(i))));
+    pairs +=
+        rows * (static_cast<double>(queries.earlier(i)) +
+                (setting.causal ? (rows + 1) / 2 : static_cast<double>(call.sequences.length(i))));
   }
   return products * 2.0 * pairs * static_cast<double>(inputs.channels);
 }

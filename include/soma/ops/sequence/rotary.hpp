@@ -215,9 +215,9 @@ inline constexpr Operator rotary{.name = "rotary",
 }  // namespace ops
 
 inline void detail::rotary_gradient(const GradientCall& call) {
-  call.input_gradients[0].values = run(call.context, ops::rotary_backward, call.attributes,
-                                       {call.output_gradients[0], input_or_none(call.inputs, 1)},
-                                       call.sequences)[0];
+  call.input_gradients[0].values =
+      run(call.context, ops::rotary_backward, call.attributes,
+          {call.output_gradients[0], input_or_none(call.inputs, 1)}, call.sequences)[0];
 }
 
 }  // namespace SOMA_NAMESPACE

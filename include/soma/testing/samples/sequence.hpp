@@ -186,8 +186,7 @@ inline std::vector<ReferenceTensor> rotary_reference(const Sample& sample,
   std::vector<std::size_t> positions;
   for (std::size_t sequence = 0; sequence < sample.lengths.size(); ++sequence)
     for (std::size_t i = 0; i < sample.lengths[sequence]; ++i)
-      positions.push_back(i +
-                          (go_on ? static_cast<std::size_t>(inputs[1].values[sequence]) : 0));
+      positions.push_back(i + (go_on ? static_cast<std::size_t>(inputs[1].values[sequence]) : 0));
   for (std::size_t row = 0; row < shape.rows(); ++row) {
     const std::size_t position = shape.rank() == 2 ? positions[row] : row % shape[shape.rank() - 2];
     for (std::size_t column = 0; column < turned; ++column) {

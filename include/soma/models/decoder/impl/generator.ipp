@@ -51,14 +51,12 @@ SOMA_INLINE GeneratorBytes generator_bytes(const DecoderConfig& config,
                     keys = layer.groups() * layer.head_size(),
                     inner = layer.inner * (layer.gated ? 2 : 1);
   const std::size_t in_layer = layer.width * (2 * heads + 2 * keys + inner + layer.inner);
-  const std::size_t tables =
-      layer.width * (config.vocabulary * (config.tied ? 1 : 2) +
-                     (config.learned_positions ? config.positions : 0));
+  const std::size_t tables = layer.width * (config.vocabulary * (config.tied ? 1 : 2) +
+                                            (config.learned_positions ? config.positions : 0));
   GeneratorBytes bytes;
   bytes.weights = (config.layers * in_layer + tables) * size_of(weights);
   if (options.packed)
-    bytes.weights +=
-        (config.layers * in_layer + layer.width * config.vocabulary) * sizeof(float);
+    bytes.weights += (config.layers * in_layer + layer.width * config.vocabulary) * sizeof(float);
   std::vector<std::size_t> longest(rows.begin(), rows.end());
   std::sort(longest.begin(), longest.end(), std::greater<>());
   if (longest.size() > options.at_once) longest.resize(options.at_once);
@@ -184,13 +182,12 @@ SOMA_INLINE void TextGenerator::check_bytes(
     rows.push_back((std::min)(most, prompts[i].size() + max_new_));
   }
   if (options_.most_bytes == 0) return;
-  const std::size_t cache =
-      generator_bytes(model_.config(), options_, DType::fp32, rows).cache;
+  const std::size_t cache = generator_bytes(model_.config(), options_, DType::fp32, rows).cache;
   if (cache > options_.most_bytes)
     fail(error_id::generator, "TextGenerator", "most_bytes",
          std::to_string(options_.most_bytes) + ", and keys and values of " +
-             std::to_string((std::min)(prompts.size(), options_.at_once)) +
-             " texts may take " + std::to_string(cache),
+             std::to_string((std::min)(prompts.size(), options_.at_once)) + " texts may take " +
+             std::to_string(cache),
          "more bytes, fewer prompts at once (at_once), or fewer tokens (max_new)");
 }
 
@@ -220,10 +217,10 @@ class TextGenerator::Run {
         context_(generator.context_),
         prompts_(prompts),
         each_(each),
-        cache_(context_, generator.model_.config().layers,
-               generator.model_.config().layer.groups() *
-                   generator.model_.config().layer.head_size(),
-               generator.activations_),
+        cache_(
+            context_, generator.model_.config().layers,
+            generator.model_.config().layer.groups() * generator.model_.config().layer.head_size(),
+            generator.activations_),
         results_(prompts.size()) {
     for (std::size_t i = 0; i < prompts.size(); ++i) results_[i].prompt_tokens = prompts[i].size();
   }
@@ -310,8 +307,7 @@ class TextGenerator::Run {
     cache_.end();
     if (ready.empty()) return {};
     const Tensor all = contiguous(context_, hidden.value());
-    const Tensor last =
-        Tensor::empty(context_, Shape{ready.size(), all.size(1)}, all.dtype());
+    const Tensor last = Tensor::empty(context_, Shape{ready.size(), all.size(1)}, all.dtype());
     const std::size_t bytes = all.bytes() / all.size(0);
     for (std::size_t i = 0; i < ready.size(); ++i)
       std::memcpy(static_cast<std::byte*>(last.mutable_raw()) + i * bytes,
@@ -344,8 +340,7 @@ class TextGenerator::Run {
     // From behind, because texts that end leave.
     std::vector<std::pair<std::size_t, TextEnd>> ended;
     for (std::size_t i = 0; i < ready.size(); ++i) take(ready[i], chosen[i], ended);
-    for (auto text = ended.rbegin(); text != ended.rend(); ++text)
-      leave(text->first, text->second);
+    for (auto text = ended.rbegin(); text != ended.rend(); ++text) leave(text->first, text->second);
   }
 
   // Adds a token to a text.
@@ -407,12 +402,12 @@ class TextGenerator::Run {
   const GeneratedCallback& each_;
   nn::KeyValueCache cache_;
   std::vector<std::unique_ptr<Text>> texts_;  // at work, in the order of the cache's sequences
-  std::size_t next_ = 0;     // the prompt that joins next
+  std::size_t next_ = 0;                      // the prompt that joins next
   std::vector<GeneratedText> results_;
 };
 
-SOMA_INLINE std::vector<GeneratedText> TextGenerator::generate(std::span<const std::string> prompts,
-                                                               const GeneratedCallback& each) const {
+SOMA_INLINE std::vector<GeneratedText> TextGenerator::generate(
+    std::span<const std::string> prompts, const GeneratedCallback& each) const {
   std::vector<std::vector<std::int32_t>> ids;
   for (const std::string& prompt : prompts) ids.push_back(prompt_ids(prompt));
   check_bytes(ids);

@@ -160,9 +160,8 @@ SOMA_INLINE std::vector<TokenChance> token_chances(std::span<const float> scores
 SOMA_INLINE TokenChance draw_token(std::span<const TokenChance> chances, std::uint64_t seed,
                                    std::uint64_t prompt, std::uint32_t position) {
   if (chances.size() == 1) return chances.front();
-  const auto words =
-      random_block({.seed = seed, .stream = stream_id("TextGenerator", "token"), .step = position},
-                   prompt);
+  const auto words = random_block(
+      {.seed = seed, .stream = stream_id("TextGenerator", "token"), .step = position}, prompt);
   const std::uint64_t bits = (std::uint64_t{words[0]} << 32 | words[1]) >> 11;  // 53 of them
   const double at = static_cast<double>(bits) * 0x1p-53;
   double sum = 0;
