@@ -37,10 +37,10 @@ class KeyValueCache {
   // The bytes in use now.
   std::size_t bytes() const;
 
-  std::size_t count() const { return rows_.size(); }  // of sequences
+  std::size_t count() const;  // number of sequences
   // The rows of a sequence whose keys and values are kept.
   std::size_t rows(std::size_t sequence) const { return rows_[sequence]; }
-  std::size_t layers() const { return layers_.size(); }
+  std::size_t layers() const;
   DType type() const { return type_; }
 
   // An empty sequence, behind the others.
@@ -73,7 +73,7 @@ class KeyValueCache {
   std::size_t columns_;
   DType type_;
   HeapVector<Tensor> layers_;
-  HeapVector<std::size_t> rows_, room_, begins_;  // of each sequence
+  HeapVector<std::size_t> rows_, room_, begins_;  // one of each for a sequence
   HeapVector<std::size_t> new_rows_;              // in the step
   Sequences step_{}, all_{};
   Tensor first_positions_{}, query_begins_{};

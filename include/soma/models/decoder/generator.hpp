@@ -55,7 +55,7 @@ struct GeneratorOptions {
   std::optional<GenerationConfig> config{};
   // The most tokens of a text; 0: config's max_new, or 256 if it does not say.
   std::size_t max_new = 0;
-  std::uint64_t seed = 0;          // of draws
+  std::uint64_t seed = 0;          // draws depend on it
   std::uint64_t first_prompt = 0;  // the number of the first prompt, which draws depend on
   std::size_t at_once = 16;        // the most prompts that are written together
   // The most rows of a step: longer prompts are read in parts. Each prompt at work has a row.

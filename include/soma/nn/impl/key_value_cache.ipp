@@ -60,6 +60,10 @@ SOMA_INLINE std::size_t KeyValueCache::bytes() const {
   return bytes;
 }
 
+SOMA_INLINE std::size_t KeyValueCache::count() const { return rows_.size(); }
+
+SOMA_INLINE std::size_t KeyValueCache::layers() const { return layers_.size(); }
+
 SOMA_INLINE void KeyValueCache::add() {
   begins_.push_back(count() == 0 ? 0 : begins_.back() + room_.back());
   rows_.push_back(0);

@@ -38,7 +38,7 @@ SOMA_INLINE GenerationConfig generation_config_of(const LanguageModel& model) {
 }
 
 SOMA_INLINE std::size_t most_text_rows(const DecoderConfig& config) {
-  constexpr std::size_t most = 65536;  // of an attention
+  constexpr std::size_t most = 65536;  // an attention takes no more
   const std::size_t limit = config.most_rows();
   return (std::min)({most, config.positions, limit == 0 ? most : limit});
 }
