@@ -1,7 +1,7 @@
 #pragma once
 // Decoder-only language models: GPT-2 and small Llama-class folders, their tokenizers,
-// LanguageModel, which trains them, and TextGenerator, which writes texts. Includes soma/soma.hpp and soma/train.hpp. Needs the libraries
-// of soma::io and soma::text (soma::models in CMake).
+// LanguageModel, which trains them, and TextGenerator, which writes texts. Includes soma/soma.hpp
+// and soma/train.hpp. Needs the libraries of soma::io and soma::text (soma::models in CMake).
 
 #include <soma/metrics/next_token.hpp>
 #include <soma/models/decoder/generator.hpp>

@@ -1,12 +1,12 @@
 #pragma once
 // The treatment of each key that the usual libraries write into a model's folder (config.json,
-// tokenizer_config.json, tokenizer.json, special_tokens_map.json, generation_config.json). A key is honoured, harmless, or
-// refused because the usual libraries would compute something else with it. Keys that are not
-// listed here are a person's own notes, and are ignored.
+// tokenizer_config.json, tokenizer.json, special_tokens_map.json, generation_config.json). A key is
+// honoured, harmless, or refused because the usual libraries would compute something else with it.
+// Keys that are not listed here are a person's own notes, and are ignored.
 //
 // Sources: the classes PretrainedConfig, BertConfig, DistilBertConfig, GPT2Config, LlamaConfig,
-// MistralConfig, Qwen2Config, GenerationConfig, PreTrainedTokenizerBase and BertTokenizer of Hugging Face
-// transformers 3 to 5, and the serialization of tokenizers 0.8 to 0.22.
+// MistralConfig, Qwen2Config, GenerationConfig, PreTrainedTokenizerBase and BertTokenizer of
+// Hugging Face transformers 3 to 5, and the serialization of tokenizers 0.8 to 0.22.
 
 #include <soma/base/config.hpp>
 
