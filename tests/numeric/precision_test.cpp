@@ -22,7 +22,8 @@ TEST_CASE("presets are valid, differ in words, and are found by name", "[unit]")
   CHECK(Precision() == Precision::fp32());
   CHECK(message_of([] { Precision::named("fp12"); }) ==
         "Precision: name is \"fp12\", wanted one of fp32, tf32, bf16, bf16_sr, bf16_nearest, fp16, "
-        "fp8_delayed, fp8_current, fp8_rowwise, fp8_block, mxfp8, cfp8 [train.precision]");
+        "fp8_delayed, fp8_current, fp8_rowwise, fp8_block, mxfp8, mxfp8_up, mxfp8_trn3, mxfp6, "
+        "mxfp4, nvfp4, cfp8 [train.precision]");
 }
 
 TEST_CASE("presets are what their recipes say", "[unit]") {
