@@ -51,10 +51,64 @@ TEST_CASE("what a file leaves out is the preset's", "[unit]") {
                                             .format = ScaleFormat::mx});
 }
 
+TEST_CASE("rules, rotations and what each product reads", "[unit]") {
+  const Precision p = precision_from_json(R"({"preset": "mxfp4", "name": "mine",
+      "gemm_weights": {"format": "fp4_e2m1", "rotation": {"size": 32, "signs": "drawn"},
+                       "scaling": {"granularity": "16", "format": "e4m3"}},
+      "gemm_activations": {"format": "fp4_e2m1", "rotation": {"size": 32, "signs": "drawn"},
+                           "scaling": {"granularity": "32", "format": "e8m0", "rule": "up"}},
+      "gemm_gradients": {"format": "fp6_e3m2", "rounding": "stochastic",
+                         "rotation": {"size": 32, "signs": "drawn"},
+                         "scaling": {"granularity": "32x32", "format": "e8m0", "rule": "even"}},
+      "weight_gradient": {"gemm_activations": "bf16", "gemm_gradients": "bf16"}})");
+  const Rotation rotation{32, Rotation::Signs::drawn};
+  CHECK(p.gemm_weights == Quantizer{.format = formats::fp4_e2m1,
+                                    .scaling = {.policy = ScalePolicy::current,
+                                                .granularity = Granularity::group_16,
+                                                .format = ScaleFormat::e4m3},
+                                    .rotation = rotation});
+  CHECK(p.gemm_activations.scaling.rule == ScaleRule::up);
+  CHECK(p.gemm_gradients.scaling.rule == ScaleRule::even);
+  CHECK(p.gemm_gradients.scaling.granularity == Granularity::block_32x32);
+  CHECK(p.weight_gradient.activations == Quantizer{.format = formats::bf16});
+  CHECK(p.weight_gradient.gradients == Quantizer{.format = formats::bf16});
+  CHECK_FALSE(p.forward.weights.has_value());
+  CHECK(precision_from_json(to_json(p)) == p);
+  CHECK(to_string(p).find("gemm_weights fp4_e2m1 rotated by 32 with drawn signs, current 16 e4m3 "
+                          "scale") != std::string::npos);
+  CHECK(to_string(p).find("weight_gradient.gemm_activations bf16") != std::string::npos);
+}
+
 TEST_CASE("what is wrong in a file is named", "[unit]") {
   const auto problem = [](const char* text) {
     return message_of([&] { precision_from_json(text); });
   };
+  CHECK(problem(R"({"gemm_weights": {"format": "fp4_e2m1", "rotation": {"size": 16}}})") ==
+        "precision_from_json: gemm_weights.rotation.size is 16, wanted 0, and the same signs: both "
+        "operands of a product are rotated alike [train.precision]");
+  CHECK(problem(R"({"preset": "mxfp4", "forward": {"gemm_weights": {"format": "fp4_e2m1",
+                    "rotation": {"size": 16}}}})") ==
+        "precision_from_json: forward.gemm_weights.rotation.size is 16, wanted 0, and the same "
+        "signs: both operands of a product are rotated alike [train.precision]");
+  CHECK(problem(R"({"gemm_weights": {"scaling": {"granularity": "32", "rule": "up"}}})") ==
+        "precision_from_json: gemm_weights.scaling.rule is up, wanted none: rules are for scales "
+        "of the format e8m0 [train.precision]");
+  CHECK(problem(R"({"gemm_weights": {"scaling": {"format": "e4m3"}}})") ==
+        "precision_from_json: gemm_weights.scaling.granularity is tensor, wanted parts of a "
+        "tensor, for scales in e4m3 [train.precision]");
+  CHECK(problem(R"({"forward": {"gemm_gradients": "bf16"}})") ==
+        "precision_from_json: forward.gemm_gradients is \"bf16\", wanted a name that "
+        "docs/precision.md lists [train.precision]");
+  CHECK(problem(R"({"preset": "fp8_delayed", "weight_gradient": {"gemm_gradients": "bf16"}})") ==
+        "precision_from_json: weight_gradient.gemm_gradients.scaling.policy is delayed, wanted "
+        "none or current, in gemm_gradients too: what one product reads has no history of its own "
+        "[train.precision]");
+  for (const char* text :
+       {R"({"gemm_weights": {"rotation": {"size": 48}}})",
+        R"({"weights": {"rotation": {"size": 16}}})",
+        R"({"gemm_weights": {"rotation": {"size": 16, "signs": "some"}}})",
+        R"({"forward": "bf16"})", R"({"gemm_weights": {"scaling": {"rule": "down"}}})"})
+    CHECK(id_of([&] { precision_from_json(text); }) == "train.precision");
   CHECK(problem(R"({"stored": "head"})") ==
         "precision_from_json: stored is \"head\", wanted a list of texts [train.precision]");
   CHECK(problem("[1]") ==

@@ -22,7 +22,8 @@ TEST_CASE("presets are valid, differ in words, and are found by name", "[unit]")
   CHECK(Precision() == Precision::fp32());
   CHECK(message_of([] { Precision::named("fp12"); }) ==
         "Precision: name is \"fp12\", wanted one of fp32, tf32, bf16, bf16_sr, bf16_nearest, fp16, "
-        "fp8_delayed, fp8_current, fp8_rowwise, fp8_block, mxfp8, cfp8 [train.precision]");
+        "fp8_delayed, fp8_current, fp8_rowwise, fp8_block, mxfp8, mxfp8_up, mxfp8_trn3, mxfp6, "
+        "mxfp4, nvfp4, cfp8 [train.precision]");
 }
 
 TEST_CASE("presets are what their recipes say", "[unit]") {
@@ -41,6 +42,14 @@ TEST_CASE("presets are what their recipes say", "[unit]") {
                             .scaling = {.policy = ScalePolicy::current,
                                         .granularity = Granularity::group_32,
                                         .format = ScaleFormat::mx}});
+  CHECK(Precision::mxfp8_up().gemm_weights.scaling.rule == ScaleRule::up);
+  CHECK(Precision::mxfp8_trn3().gemm_gradients.scaling.rule == ScaleRule::trn3);
+  CHECK(Precision::mxfp6().gemm_weights.format == formats::fp6_e3m2);
+  CHECK(Precision::mxfp4().gemm_activations.format == formats::fp4_e2m1);
+  CHECK(Precision::mxfp4().gemm_activations.scaling == mx.gemm_weights.scaling);
+  CHECK(Precision::nvfp4().gemm_weights.scaling == Scaling{.policy = ScalePolicy::current,
+                                                           .granularity = Granularity::group_16,
+                                                           .format = ScaleFormat::e4m3});
   const Precision block = Precision::fp8_block();
   CHECK(block.gemm_weights.scaling.granularity == Granularity::block_128x128);
   CHECK(block.gemm_gradients.scaling.granularity == Granularity::block_1x128);

@@ -82,6 +82,11 @@ TEST_CASE("scaling blocks", "[unit]") {
   CHECK(is(Granularity::block_1x128, 1, 128));
   CHECK(is(Granularity::block_128x128, 128, 128));
   CHECK(is(Granularity::group_32, 1, 32));
+  CHECK(is(Granularity::group_16, 1, 16));
+  CHECK(is(Granularity::block_16x16, 16, 16));
+  CHECK(is(Granularity::block_32x32, 32, 32));
+  CHECK(is_square(Granularity::block_16x16));
+  CHECK_FALSE(is_square(Granularity::group_16));
 }
 
 TEST_CASE("scale_grid covers every element with whole scaling blocks", "[unit]") {
@@ -112,8 +117,10 @@ TEST_CASE("scale_grid covers every element with whole scaling blocks", "[unit]")
   STATIC_REQUIRE(soma::scale_grid(Granularity::tensor, 0, 0).size() == 1);
 }
 
-TEST_CASE("a scaling block without nonzero numbers has scale 1", "[unit]") {
-  for (const ScaleFormat format : {ScaleFormat::fp32, ScaleFormat::power_of_two, ScaleFormat::mx}) {
+TEST_CASE("a scaling block without nonzero numbers has scale 1, or the least e8m0", "[unit]") {
+  CHECK(scale_for(current(ScaleFormat::mx, 3), formats::fp4_e2m1, 0.0f) == 0x1p-127f);
+  CHECK(scale_for(current(ScaleFormat::e4m3, 3), formats::fp4_e2m1, 0.0f) == 0x1p-9f);
+  for (const ScaleFormat format : {ScaleFormat::fp32, ScaleFormat::power_of_two}) {
     CHECK(scale_for(current(format, 3), formats::fp8_e4m3, 0.0f) == 1.0f);
     CHECK(scale_for(current(format, 3), formats::fp8_e4m3, -0.0f) == 1.0f);
     CHECK(scale_for(current(format), formats::fp8_e4m3, std::numeric_limits<float>::quiet_NaN()) ==
@@ -207,9 +214,8 @@ TEST_CASE("mx scales follow the published rule", "[unit]") {
   Mismatches result;
   for (const Case& c : cases)
     for (const int margin : {0, 2}) {
-      const int most = largest_exponent(c.format);
       for (const float amax : magnitudes()) {
-        const int shared = std::min(std::max(std::ilogb(amax) - c.emax + margin, -126), most);
+        const int shared = std::min(std::max(std::ilogb(amax) - c.emax + margin, -127), 127);
         const float scale = scale_for(current(ScaleFormat::mx, margin), c.format, amax);
         result.expect(static_cast<double>(scale) == std::ldexp(1.0, shared), [&](auto& out) {
           out << c.format << ": amax " << amax << " scale " << scale << ", wanted 2^" << shared;

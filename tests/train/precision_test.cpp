@@ -60,6 +60,22 @@ std::vector<Precision> policies() {
   sums.accumulation = {.format = formats::bf16, .chunk = 2, .promote = 16};
   all.push_back(sums);
   all.push_back(own_rounding("halves"));
+  Precision rotated = Precision::mxfp4();
+  rotated.name = "rotated";
+  for (Quantizer* role :
+       {&rotated.gemm_activations, &rotated.gemm_weights, &rotated.gemm_gradients}) {
+    role->scaling.rule = ScaleRule::up;
+    role->rotation = {16, Rotation::Signs::drawn};
+  }
+  rotated.gemm_gradients.rounding = Rounding::stochastic;
+  all.push_back(rotated);
+  Precision mixed = Precision::nvfp4();
+  mixed.name = "a wide gradient";
+  mixed.gemm_weights.scaling.granularity = Granularity::block_16x16;
+  mixed.weight_gradient.activations = mixed.weight_gradient.gradients =
+      Quantizer{.format = formats::bf16};
+  mixed.forward.weights = Quantizer{.format = formats::fp8_e4m3fn};
+  all.push_back(mixed);
   return all;
 }
 
@@ -85,9 +101,10 @@ TEST_CASE("every precision gives the same weights from any number of threads", "
       CHECK(bits == first);
     }
     // None of them is another one under a second name. Scales that are powers of two only matter to
-    // the ends of a format's range: in a model as small as this one these two do the same.
+    // the ends of a format's range: in a model as small as this one these do the same.
     INFO(precision.name << " and " << seen[first]);
-    CHECK((seen[first].empty() || precision.name == "fp8_block"));
+    CHECK((seen[first].empty() || precision.name == "fp8_block" || precision.name == "mxfp8_up" ||
+           precision.name == "mxfp8_trn3"));
     seen[first] = precision.name;
   }
 }

@@ -54,9 +54,14 @@ inline constexpr auto policy_words =
     words_of<ScalePolicy>(ScalePolicy::none, ScalePolicy::current, ScalePolicy::delayed);
 inline constexpr auto granularity_words =
     words_of<Granularity>(Granularity::tensor, Granularity::row, Granularity::block_1x128,
-                          Granularity::block_128x128, Granularity::group_32);
-inline constexpr auto scale_format_words =
-    words_of<ScaleFormat>(ScaleFormat::fp32, ScaleFormat::power_of_two, ScaleFormat::mx);
+                          Granularity::block_128x128, Granularity::group_32, Granularity::group_16,
+                          Granularity::block_16x16, Granularity::block_32x32);
+inline constexpr auto scale_format_words = words_of<ScaleFormat>(
+    ScaleFormat::fp32, ScaleFormat::power_of_two, ScaleFormat::mx, ScaleFormat::e4m3);
+inline constexpr auto scale_rule_words =
+    words_of<ScaleRule>(ScaleRule::floor, ScaleRule::up, ScaleRule::even, ScaleRule::trn3);
+inline constexpr auto rotation_signs_words =
+    words_of<Rotation::Signs>(Rotation::Signs::fixed, Rotation::Signs::drawn);
 
 // Reads an object name by name; names that were never read are an error at the end.
 class PrecisionReader {

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -114,6 +115,9 @@ class PrecisionState final : public ProductFormats {
     LinearOperand& operand(std::size_t role) {
       return role == 0 ? formats.x : role == 1 ? formats.weight : formats.gradient;
     }
+    const LinearOperand& operand(std::size_t role) const {
+      return role == 0 ? formats.x : role == 1 ? formats.weight : formats.gradient;
+    }
     bool known = false;  // true: formats are set; a loaded layer waits for its first use
     PrecisionProduct::Reason reason = PrecisionProduct::Reason::converted;
     DType x = DType::fp32, weight = DType::fp32;  // as they are stored
@@ -123,6 +127,11 @@ class PrecisionState final : public ProductFormats {
   };
 
   const Quantizer& quantizer(std::size_t role) const;
+  // What the two products that read an operand read instead of the role.
+  struct Others {
+    const std::optional<Quantizer>&first, &second;
+  };
+  Others others_of(std::size_t role) const;
   // 0 (unknown) until a number other than 0 was seen: a gradient that was always 0, as behind a
   // weight that begins at 0, may have any magnitude next.
   static float scale_of(const AmaxHistory& history);

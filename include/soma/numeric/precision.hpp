@@ -7,12 +7,20 @@
 #include <soma/numeric/quantizer.hpp>
 
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 namespace SOMA_NAMESPACE {
+
+// What one product reads instead of the gemm_ roles of a Precision.
+struct ProductRoles {
+  std::optional<Quantizer> activations{}, weights{}, gradients{};
+
+  friend bool operator==(const ProductRoles&, const ProductRoles&) = default;
+};
 
 struct Precision {
   std::string name = "fp32";
@@ -26,6 +34,9 @@ struct Precision {
   // anew at each shard. Convolutions have one scale for a tensor.
   Quantizer gemm_activations{}, gemm_weights{}, gemm_gradients{};
   Accumulation accumulation{};
+  // The three products of a linear layer, where they read other formats than the gemm_ roles: y = x
+  // W^T, dx = dy W and dW = dy^T x.
+  ProductRoles forward{}, input_gradient{}, weight_gradient{};
 
   Quantizer reduction{};      // gradients as ranks exchange them
   bool narrow_edges = false;  // the first and last layers read converted operands too
@@ -59,8 +70,17 @@ struct Precision {
   // e4m3fn with powers of two for 1 x 128 activations and gradients and 128 x 128 weights (the
   // blocks of arXiv 2412.19437).
   static Precision fp8_block();
-  // OCP Microscaling 1.0: e4m3fn in groups of 32 with an e8m0 exponent.
+  // OCP Microscaling 1.0: groups of 32 with an e8m0 exponent. e4m3fn with the rule `floor`, in
+  // which large numbers saturate, `up` (arXiv 2506.08027) and `trn3`, the accelerator's; e3m2 and
+  // e2m1 with `floor`.
   static Precision mxfp8();
+  static Precision mxfp8_up();
+  static Precision mxfp8_trn3();
+  static Precision mxfp6();
+  static Precision mxfp4();
+  // e2m1 in groups of 16 with an e4m3 scale each and an fp32 scale of the tensor (arXiv
+  // 2509.25149).
+  static Precision nvfp4();
   // The accelerator's cFP8, e4m3 forward and e5m2 gradients, with a bias for each tensor: a power
   // of two from its amax.
   static Precision cfp8();
@@ -85,10 +105,28 @@ void for_each_role(AnyPrecision& precision, const Each& each) {
   each("reduction", precision.reduction);
 }
 
+// Calls each(name, role, quantizer, other) for the operands of all products: the name of the entry
+// that may replace the role, "forward.gemm_weights", the role's name, its quantizer and the
+// optional one that replaces it.
+template <class AnyPrecision, class Each>
+void for_each_product_role(AnyPrecision& precision, const Each& each) {
+  auto &x = precision.gemm_activations, &w = precision.gemm_weights, &d = precision.gemm_gradients;
+  each("forward.gemm_activations", "gemm_activations", x, precision.forward.activations);
+  each("forward.gemm_weights", "gemm_weights", w, precision.forward.weights);
+  each("input_gradient.gemm_gradients", "gemm_gradients", d, precision.input_gradient.gradients);
+  each("input_gradient.gemm_weights", "gemm_weights", w, precision.input_gradient.weights);
+  each("weight_gradient.gemm_activations", "gemm_activations", x,
+       precision.weight_gradient.activations);
+  each("weight_gradient.gemm_gradients", "gemm_gradients", d, precision.weight_gradient.gradients);
+}
+
 namespace detail {
 
 // The storage of recipes whose products read narrower numbers than those that are stored.
 Precision mixed_precision(std::string_view name, const FloatFormat& format);
+
+Precision mx_precision(std::string_view name, const FloatFormat& format,
+                       ScaleRule rule = ScaleRule::floor);
 
 Precision fp8_precision(std::string_view name, const FloatFormat& forward,
                         const FloatFormat& gradients, const Scaling& scaling);
@@ -98,7 +136,7 @@ Precision all_bf16(std::string_view name, const Rounding& rounding);
 }  // namespace detail
 
 // The presets, in the order of the documentation.
-std::array<Precision, 12> precision_presets();
+std::array<Precision, 17> precision_presets();
 
 }  // namespace SOMA_NAMESPACE
 

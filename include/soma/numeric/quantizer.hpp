@@ -1,6 +1,6 @@
 #pragma once
-// Quantizer: format, rounding and scale of one role of a training run. OwnRounding: a rounding in
-// plain code. Accumulation: how the products of a sum are added.
+// Quantizer: format, rounding, scale and rotation of one role of a training run. OwnRounding: a
+// rounding in plain code. Accumulation: how the products of a sum are added.
 
 #include <soma/numeric/formats.hpp>
 #include <soma/numeric/rounding.hpp>
@@ -28,11 +28,29 @@ struct OwnRounding {
   friend constexpr bool operator==(const OwnRounding&, const OwnRounding&) = default;
 };
 
+// A Hadamard matrix by which both operands of a product are multiplied along its sum before they are
+// converted: the product stays the same, and a number far beyond its neighbours is shared out among
+// `size` of them. What is left over at the end of the sum, or of a shard of it, is not rotated.
+struct Rotation {
+  enum class Signs : std::uint8_t {
+    fixed,  // none change
+    drawn,  // of a function of seed, layer, product and step: other ones in each step
+  };
+  std::uint8_t size = 0;  // 16, 32, 64 or 128; 0: no rotation
+  Signs signs = Signs::fixed;
+
+  friend constexpr bool operator==(const Rotation&, const Rotation&) = default;
+};
+constexpr std::string_view to_string(Rotation::Signs signs) {
+  return signs == Rotation::Signs::drawn ? "drawn" : "fixed";
+}
+
 // The conversion of numbers to a narrow format.
 struct Quantizer {
   FloatFormat format = formats::fp32;
   Rounding rounding{};
   Scaling scaling{};
+  Rotation rotation{};  // operands of products only
   // If defined, it takes the place of the rounding to `format`, whose largest number still gives
   // the scale, and the limit of scaled values. Scales of a tensor only.
   OwnRounding own{};

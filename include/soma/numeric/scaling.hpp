@@ -24,11 +24,29 @@
 
 namespace SOMA_NAMESPACE {
 
-enum class Granularity : std::uint8_t { tensor, row, block_1x128, block_128x128, group_32 };
+enum class Granularity : std::uint8_t {
+  tensor,
+  row,
+  block_1x128,
+  block_128x128,
+  group_32,
+  group_16,
+  block_16x16,
+  block_32x32,
+};
 enum class ScaleFormat : std::uint8_t {
   fp32,
   power_of_two,
-  mx,  // an e8m0 exponent by the rule of OCP Microscaling
+  mx,    // an e8m0 exponent (OCP Microscaling), by a ScaleRule
+  e4m3,  // an fp8_e4m3fn number, and one fp32 scale of the tensor over all (NVFP4)
+};
+// How the exponent of an e8m0 scale follows from the amax of its scaling block; emax is the
+// exponent of the format's largest number.
+enum class ScaleRule : std::uint8_t {
+  floor,  // floor(log2(amax)) - emax: OCP Microscaling 1.0, section 6.3; may saturate
+  up,     // ceil(log2(amax / largest number)): nothing saturates
+  even,   // as floor, of amax rounded to the format's mantissa
+  trn3,   // floor(log2(amax)) - emax + 1: the accelerator's; nothing saturates
 };
 enum class ScalePolicy : std::uint8_t {
   none,     // no scale
@@ -48,6 +66,12 @@ constexpr std::string_view to_string(Granularity granularity) {
       return "128x128";
     case Granularity::group_32:
       return "32";
+    case Granularity::group_16:
+      return "16";
+    case Granularity::block_16x16:
+      return "16x16";
+    case Granularity::block_32x32:
+      return "32x32";
   }
   return "unknown";
 }
@@ -59,6 +83,21 @@ constexpr std::string_view to_string(ScaleFormat format) {
       return "power_of_two";
     case ScaleFormat::mx:
       return "e8m0";
+    case ScaleFormat::e4m3:
+      return "e4m3";
+  }
+  return "unknown";
+}
+constexpr std::string_view to_string(ScaleRule rule) {
+  switch (rule) {
+    case ScaleRule::floor:
+      return "floor";
+    case ScaleRule::up:
+      return "up";
+    case ScaleRule::even:
+      return "even";
+    case ScaleRule::trn3:
+      return "trn3";
   }
   return "unknown";
 }
@@ -78,8 +117,9 @@ struct Scaling {
   ScalePolicy policy = ScalePolicy::none;
   Granularity granularity = Granularity::tensor;
   ScaleFormat format = ScaleFormat::fp32;
-  int history = 16;  // delayed: how many amax values are remembered, 1 to 4096
-  int margin = 0;    // headroom: the scale is 2^margin times larger than needed, 0 to 64
+  ScaleRule rule = ScaleRule::floor;  // of ScaleFormat::mx
+  int history = 16;                   // delayed: how many amax values are remembered, 1 to 4096
+  int margin = 0;  // headroom: the scale is 2^margin times larger than needed, 0 to 64
 
   friend constexpr bool operator==(const Scaling&, const Scaling&) = default;
 };
@@ -101,8 +141,21 @@ constexpr ScalingBlock scaling_block(Granularity granularity) {
       return {128, 128};
     case Granularity::group_32:
       return {1, 32};
+    case Granularity::group_16:
+      return {1, 16};
+    case Granularity::block_16x16:
+      return {16, 16};
+    case Granularity::block_32x32:
+      return {32, 32};
   }
   return {0, 0};
+}
+
+// True if a scaling block is that of the transposed matrix too: a matrix and its transpose then
+// have the same numbers.
+constexpr bool is_square(Granularity granularity) {
+  const ScalingBlock block = scaling_block(granularity);
+  return block.rows == block.columns;
 }
 
 // The number of scales of a matrix: `rows` x `columns`, row-major. A tensor has one scale even if
@@ -141,17 +194,52 @@ constexpr float largest_scale(float largest) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scale) - 1);
 }
 
+// The fraction bits, of fp32's 23, above which an amax needs the next power of two; and the exponent
+// that it has otherwise is floor(log2(amax)) - top.
+struct PowerRule {
+  std::uint32_t fraction;
+  int top;
+};
+constexpr PowerRule power_rule(const Scaling& scaling, const FloatFormat& format, float largest) {
+  const bool up = scaling.format == ScaleFormat::power_of_two || scaling.rule == ScaleRule::up;
+  if (up)
+    return {static_cast<std::uint32_t>(unpack(largest).magnitude.significand >> 29) & 0x7FFFFFu,
+            exponent_of(largest)};
+  if (scaling.rule == ScaleRule::even && format.mantissa_bits < 23)
+    return {0x7FFFFFu - (std::uint32_t{1} << (22 - format.mantissa_bits)), format.max_exponent()};
+  return {0x7FFFFFu, format.max_exponent() - (scaling.rule == ScaleRule::trn3 ? 1 : 0)};
+}
+
 }  // namespace detail
 
-// The scale for a scaling block whose largest finite magnitude is `amax`; 1 if `amax` is 0. The
-// scale lies between 2^-126 and 2^126, so that the scale and its inverse are normal numbers, and
-// `largest` times the scale is finite: magnitudes close to 2^128 saturate.
+// True if a scaling block that has a number which is not finite gets the scale NaN, so that all of
+// it reads NaN: with the scales of Microscaling and NVFP4, and for formats without a NaN, in which
+// it would become finite.
+constexpr bool has_nan_scales(const Scaling& scaling, const FloatFormat& format) {
+  return scaling.format == ScaleFormat::mx || scaling.format == ScaleFormat::e4m3 ||
+         format.specials == Specials::none;
+}
+
+// The fp32 scale of a whole tensor with e4m3 scales, whose largest magnitude is `amax`: amax / (448
+// * largest number of the format), from 2^-117 to 2^117; 1 if amax is 0 or not finite.
+float tensor_scale_for(const FloatFormat& format, float amax);
+
+// The scale for a scaling block whose largest finite magnitude is `amax`. An infinite amax stands
+// for a number that is not finite: the scale is NaN where has_nan_scales(); otherwise such numbers
+// are not counted.
 //   fp32          amax / largest * 2^margin, rounded to nearest
 //   power_of_two  the smallest power of two that brings amax to the largest number or below, times
 //                 2^margin
-//   mx            2^(floor(log2(amax)) - emax + margin), the rule of OCP Microscaling 1.0 section
-//                 6.3; values of up to twice 2^emax then meet a smaller largest number and saturate
-float scale_for(const Scaling& scaling, const FloatFormat& format, float amax);
+//   mx            the power of two of the ScaleRule, times 2^margin. Numbers above the largest
+//                 number times the scale saturate.
+//   e4m3          amax / largest / tensor_scale * 2^margin, rounded to fp32, then to fp8_e4m3fn,
+//                 from 2^-9 to 448. Elements are encode(x / (scale * tensor_scale)).
+// fp32 and power_of_two scales lie between 2^-126 and 2^126, so that the scale and its inverse are
+// normal numbers, and `largest` times the scale is finite: magnitudes close to 2^128 saturate; they
+// are 1 if amax is 0. Scales of mx lie between 2^-127, which is also that of zeros, and 2^127: a
+// number that rounds up to 2^128 reads as infinity.
+float scale_for(const Scaling& scaling, const FloatFormat& format, float amax,
+                float tensor_scale = 1);
 
 // The amax values of the last `scaling.history` steps for one scaling block, and the scale that
 // they give: the delayed policy. The history starts empty; the scale is 1 until an amax is known.

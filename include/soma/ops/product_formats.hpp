@@ -14,6 +14,7 @@
 #include <soma/numeric/quantizer.hpp>
 #include <soma/tensor/tensor.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -26,6 +27,9 @@ struct Operator;  // ops/operator.hpp
 
 struct LinearOperand {
   Quantizer quantizer{};
+  // Of the second product that reads the operand: the gradient of the weight reads x and the
+  // gradient, that of the input the weight. None: as the first.
+  std::optional<Quantizer> second{};
   Draw draw{};  // seed and stream of stochastic rounding
   // Delayed: the scale of this step. 0: unknown, because every amax was 0; the operand's own amax
   // then gives the scale.
@@ -52,11 +56,14 @@ struct LinearFormats {
   bool part = false;
   Accumulation accumulation{};
   GlobalMaximum maximum{};
+  // The signs of rotations: of y, dx and dW.
+  std::array<Draw, 3> signs{};
 
   // The converted weight, valid until the weight or the scale changes.
   struct Converted {
     TensorIdentity source{};
     float wanted_scale = 0;
+    std::uint32_t step = 0;  // of the signs that were drawn for it
     Tensor values{};
     float scale = 1;
     float amax = 0;  // for delayed scales

@@ -184,8 +184,10 @@ struct QuantizeSetting {
   // x is a parameter: stochastic rounding then draws at parameter_index(row, column), otherwise at
   // the token_index of its sequences.
   bool parameter = false;
-  float scale = 1;  // ScalePolicy::delayed
-  Draw draw{};      // for stochastic rounding; the index is the element's own
+  // ScalePolicy::delayed. ScaleFormat::e4m3: the scale of the tensor, which the product applies; 0:
+  // from its amax.
+  float scale = 1;
+  Draw draw{};  // for stochastic rounding; the index is the element's own
 };
 void fields(FieldVisitor& visitor, QuantizeSetting& setting);
 

@@ -22,9 +22,10 @@ using namespace soma_test;
 
 namespace {
 
-constexpr Granularity granularities[] = {Granularity::tensor, Granularity::row,
+constexpr Granularity granularities[] = {Granularity::tensor,      Granularity::row,
                                          Granularity::block_1x128, Granularity::block_128x128,
-                                         Granularity::group_32};
+                                         Granularity::group_32,    Granularity::group_16,
+                                         Granularity::block_16x16, Granularity::block_32x32};
 
 // Compilers may multiply by 1 where nothing was asked for, which changes a signalling NaN.
 float product(float a, float b) {
@@ -91,6 +92,16 @@ Expected expected(const QuantizeSetting& setting, const std::vector<float>& x, s
       step = width = 128;
       cut = setting.along_rows || sequences.defined();
       break;
+    case Granularity::block_16x16:
+    case Granularity::block_32x32:
+      step = width = scaling.granularity == Granularity::block_16x16 ? 16 : 32;
+      cut = setting.along_rows || sequences.defined();
+      break;
+    case Granularity::group_16:
+      step = setting.along_rows ? 16 : 1;
+      width = setting.along_rows ? 1 : 16;
+      cut = setting.along_rows;
+      break;
     case Granularity::group_32:
       step = setting.along_rows ? 32 : 1;
       width = setting.along_rows ? 1 : 32;
@@ -119,7 +130,11 @@ Expected expected(const QuantizeSetting& setting, const std::vector<float>& x, s
       amax[block_of(i)] = (std::max)(amax[block_of(i)], std::fabs(x[i]));
       result.amax = (std::max)(result.amax, std::fabs(x[i]));
     }
-  for (const float largest : amax)
+  std::vector<float> counted = amax;
+  if (has_nan_scales(scaling, format))
+    for (std::size_t i = 0; i < x.size(); ++i)
+      if (!std::isfinite(x[i])) counted[block_of(i)] = std::numeric_limits<float>::infinity();
+  for (const float largest : counted)
     result.scales.push_back(scaling.policy == ScalePolicy::none ? 1.0f
                             : scaling.policy == ScalePolicy::delayed
                                 ? setting.scale
@@ -133,6 +148,7 @@ Expected expected(const QuantizeSetting& setting, const std::vector<float>& x, s
     const float scale = result.scales[block_of(i)];
     float value = x[i];
     if (scaling.policy != ScalePolicy::none) value = product(value, 1.0f / scale);
+    if (std::isnan(scale)) value = scale;
     if (scaling.policy != ScalePolicy::none && std::isfinite(x[i]))
       value = (std::clamp)(value, -limit, limit);
     Draw draw = setting.draw;

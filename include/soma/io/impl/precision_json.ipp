@@ -12,6 +12,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -120,9 +121,16 @@ SOMA_INLINE void read_quantizer(PrecisionReader& from, std::string_view name,
     scaling.read_word("policy", policy_words, s.policy);
     scaling.read_word("granularity", granularity_words, s.granularity);
     scaling.read_word("format", scale_format_words, s.format);
+    scaling.read_word("rule", scale_rule_words, s.rule);
     scaling.read("history", s.history, 1, 4096);
     scaling.read("margin", s.margin, 0, 64);
     scaling.finish();
+  }
+  if (reader.has("rotation")) {
+    PrecisionReader rotation(reader.take("rotation"), reader.joined("rotation"));
+    rotation.read("size", quantizer.rotation.size, 16, 128);
+    rotation.read_word("signs", rotation_signs_words, quantizer.rotation.signs);
+    rotation.finish();
   }
   reader.finish();
 }
@@ -146,6 +154,21 @@ SOMA_INLINE Precision precision_from_json(std::string_view text) {
   for_each_role(precision, [&](std::string_view role, Quantizer& quantizer) {
     detail::read_quantizer(reader, role, quantizer);
   });
+  std::optional<detail::PrecisionReader> product;
+  std::string product_name;
+  for_each_product_role(precision, [&](std::string_view entry, std::string_view role,
+                                       const Quantizer&, std::optional<Quantizer>& other) {
+    const std::string owner(entry.substr(0, entry.find('.')));
+    if (owner != product_name) {
+      if (product) product->finish();
+      product.reset();
+      product_name = owner;
+      if (reader.has(owner)) product.emplace(reader.take(owner), owner);
+    }
+    if (!product || !product->has(role)) return;
+    detail::read_quantizer(*product, role, other.emplace());
+  });
+  if (product) product->finish();
   if (reader.has("accumulation")) {
     constexpr std::int64_t most = std::int64_t{1} << 32;
     detail::PrecisionReader part(reader.take("accumulation"), "accumulation");
@@ -194,12 +217,18 @@ SOMA_INLINE PrecisionReader::Json to_json_value(const Quantizer& quantizer) {
     value["draws"] = std::string(to_string(quantizer.rounding.draws));
   const Scaling& scaling = quantizer.scaling;
   if (quantizer.own.defined()) value["own"] = std::string(quantizer.own.name);
-  if (scaling != Scaling{})
+  if (scaling != Scaling{}) {
     value["scaling"] = {{"policy", std::string(to_string(scaling.policy))},
                         {"granularity", std::string(to_string(scaling.granularity))},
                         {"format", std::string(to_string(scaling.format))},
                         {"history", scaling.history},
                         {"margin", scaling.margin}};
+    if (scaling.rule != ScaleRule::floor)
+      value["scaling"]["rule"] = std::string(to_string(scaling.rule));
+  }
+  if (quantizer.rotation.size != 0)
+    value["rotation"] = {{"size", quantizer.rotation.size},
+                         {"signs", std::string(to_string(quantizer.rotation.signs))}};
   return value;
 }
 
@@ -211,6 +240,12 @@ SOMA_INLINE std::string to_json(const Precision& precision) {
   detail::PrecisionReader::Json value{{"name", precision.name}};
   for_each_role(precision, [&](std::string_view role, const Quantizer& quantizer) {
     value[std::string(role)] = detail::to_json_value(quantizer);
+  });
+  for_each_product_role(precision, [&](std::string_view entry, std::string_view role,
+                                       const Quantizer&, const std::optional<Quantizer>& other) {
+    if (other)
+      value[std::string(entry.substr(0, entry.find('.')))][std::string(role)] =
+          detail::to_json_value(*other);
   });
   value["accumulation"] = {{"format", detail::to_json_value(precision.accumulation.format)},
                            {"chunk", precision.accumulation.chunk},

@@ -20,8 +20,10 @@ struct ConvertArgs {
   const float* source_scales;
   std::size_t source_group;
   // Then the largest finite magnitudes are collected: amax[i / target_group] = max(itself,
-  // magnitude); nullptr: not computed.
+  // magnitude), or infinity with `marks_infinite` where a number is not finite; nullptr: not
+  // computed.
   float* amax;
+  bool marks_infinite;
   // Then values are multiplied by inverse_scales[i / target_group], and finite values limited to
   // -limit to limit; nullptr: neither.
   const float* inverse_scales;

@@ -67,6 +67,10 @@ HWY_INLINE V product_within(D d, V x, V factor, V limit) {
 // not limited.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_within(float* values, std::size_t count,
                                                           float factor, float limit) {
+  if (!(factor == factor)) {  // all the same NaN: one that a processor makes has any bits
+    std::fill_n(values, count, factor);
+    return;
+  }
   const hn::RebindToFloat<Lanes32> d;
   const auto f = hn::Set(d, factor), most = hn::Set(d, limit);
   const auto scaled = [&](auto x) HWY_ATTR { return product_within(d, x, f, most); };
@@ -82,13 +86,16 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_within(float* values, std::si
 }
 
 // The largest finite magnitude; 0 if there is none. It compares bits as integers: larger magnitudes
-// have larger bits.
-HWY_NOINLINE HWY_MAYBE_UNUSED static float largest_finite(const float* values, std::size_t count) {
+// have larger bits. `marks_infinite`: infinity if a number is not finite.
+HWY_NOINLINE HWY_MAYBE_UNUSED static float largest_finite(const float* values, std::size_t count,
+                                                          bool marks_infinite = false) {
   const hn::RebindToSigned<Lanes32> d;
   const hn::RebindToFloat<Lanes32> df;
-  const auto magnitude_of = [&d](auto v) HWY_ATTR {
+  const auto infinity = hn::Set(d, 0x7F800000);
+  const auto others = hn::Set(d, marks_infinite ? 0x7F800000 : 0);
+  const auto magnitude_of = [&](auto v) HWY_ATTR {
     const auto magnitude = hn::And(v, hn::Set(d, 0x7FFFFFFF));
-    return hn::IfThenElseZero(hn::Lt(magnitude, hn::Set(d, 0x7F800000)), magnitude);
+    return hn::IfThenElse(hn::Lt(magnitude, infinity), magnitude, others);
   };
   const std::size_t lanes = hn::Lanes(d);
   auto largest = hn::Zero(d);
@@ -116,7 +123,8 @@ static inline void scale_chunk(const ConvertArgs& args, std::size_t first, std::
   if (args.amax != nullptr)
     for_each_group(
         first, count, args.target_group, [&](std::size_t at, std::size_t n, std::size_t group) {
-          args.amax[group] = (std::max)(args.amax[group], largest_finite(values + at, n));
+          args.amax[group] =
+              (std::max)(args.amax[group], largest_finite(values + at, n, args.marks_infinite));
         });
   if (args.inverse_scales != nullptr)
     for_each_group(first, count, args.target_group,

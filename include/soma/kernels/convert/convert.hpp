@@ -33,6 +33,8 @@ struct ConvertOptions {
   // The target's scales, scale_grid() many, row-major. ScalePolicy::current writes them, delayed
   // reads them.
   Scaling scaling{};
+  // ScaleFormat::e4m3: the tensor's scale (tensor_scale_for()), by which its scales are multiplied.
+  float tensor_scale = 1;
   std::span<float> scales{};
   // The scales of the source, read whatever the policy; empty: none.
   Granularity source_granularity = Granularity::tensor;

@@ -24,16 +24,20 @@ struct QuantizeArgs {
   FloatFormat format{};           // with a sign and a zero
   Scaling scaling{};              // its granularity is not read
   std::size_t group_rows = 0;     // 0: all rows
-  std::size_t group_columns = 0;  // 1, a multiple of 32, or 0: all columns
+  std::size_t group_columns = 0;  // 1, 16, a multiple of 32, or 0: all columns
   // true: y is of type `format` and holds codes. false: y is fp32 or bf16 and holds the codes'
   // values times their scales, rounded to fp32 and then, to nearest even, to y's type.
   bool codes = false;
   // One scale for each scaling block: ScalePolicy::current writes them, delayed reads them. No
   // scales: as ScalePolicy::none.
   float* scales = nullptr;
-  // One number for each scaling block, which becomes max(itself, largest finite magnitude of x);
-  // nullptr: not computed.
+  // ScaleFormat::e4m3: elements are encode(x / (scale * tensor_scale)), and numbers without codes
+  // are decode(code) * scale: whoever reads them multiplies by tensor_scale.
+  float tensor_scale = 1;
+  // One number for each scaling block, which becomes max(itself, largest finite magnitude of x), or
+  // infinity with `marks_infinite` where a number of x is not finite; nullptr: not computed.
   float* amax = nullptr;
+  bool marks_infinite = false;
   std::size_t group_stride = 0;  // from the scales and amax of a row of scaling blocks to the next
 };
 

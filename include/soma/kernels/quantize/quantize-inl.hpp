@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 HWY_BEFORE_NAMESPACE();
 namespace SOMA_NAMESPACE {
@@ -47,43 +48,55 @@ namespace {  // internal linkage: units with other flags have their own
 // scale_for(), but the parts that depend only on the format are computed once.
 class ScaleRule {
  public:
-  ScaleRule(const Scaling& scaling, const FloatFormat& format)
-      : scaling_(scaling), format_(format), largest_(decode(format, format.max_finite_code())) {
-    const ExactMagnitude largest = unpack(largest_).magnitude;
-    const int top = scaling.format == ScaleFormat::mx ? format.max_exponent()
-                                                      : soma::detail::exponent_of(largest_);
-    fraction_ = static_cast<std::uint32_t>(largest.significand >> 29) & 0x7FFFFFu;
-    offset_ = scaling.margin - 127 - top;
-    margin_ = static_cast<double>(soma::detail::two_to(scaling.margin));
-    most_exponent_ = soma::detail::largest_scale_exponent(largest_);
-    most_ = soma::detail::largest_scale(largest_);
-  }
+  ScaleRule(const Scaling& scaling, const FloatFormat& format, float tensor_scale)
+      : scaling_(scaling),
+        format_(format),
+        tensor_scale_(tensor_scale),
+        largest_(decode(format, format.max_finite_code())),
+        nan_(has_nan_scales(scaling, format)),
+        power_(soma::detail::power_rule(scaling, format, largest_)),
+        offset_(scaling.margin - 127 - power_.top),
+        least_exponent_(scaling.format == ScaleFormat::mx ? -127 : -126),
+        most_exponent_(scaling.format == ScaleFormat::mx
+                           ? 127
+                           : soma::detail::largest_scale_exponent(largest_)),
+        margin_(static_cast<double>(soma::detail::two_to(scaling.margin))),
+        most_(soma::detail::largest_scale(largest_)) {}
 
-  void set(float amax, float& scale, float& inverse) const {
+  // `finite`: whether all numbers of the scaling block are. Returns the scale; `used` is the one to
+  // multiply by, which is another for zeros, because products with subnormal scales are slow.
+  float set(float amax, bool finite, float& used, float& inverse) const {
     const auto bits = std::bit_cast<std::uint32_t>(amax);
-    if (bits < 0x00800000u) {
-      scale = scale_for(scaling_, format_, amax);
-      inverse = 1.0f / scale;
+    if (nan_ && !finite) {
+      used = inverse = std::numeric_limits<float>::quiet_NaN();
+    } else if (bits < 0x00800000u || scaling_.format == ScaleFormat::e4m3) {
+      used = scale_for(scaling_, format_, amax, tensor_scale_);
+      inverse = 1.0f / (used * tensor_scale_);
+      if (bits == 0 && scaling_.format == ScaleFormat::mx) {
+        used = inverse = 1;
+        return soma::detail::two_to(-127);
+      }
     } else if (scaling_.format == ScaleFormat::fp32) {
       const double exact = static_cast<double>(amax) / static_cast<double>(largest_) * margin_;
-      scale = (std::min)(static_cast<float>((std::clamp)(exact, 0x1p-126, 0x1p126)), most_);
-      inverse = 1.0f / scale;
+      used = (std::min)(static_cast<float>((std::clamp)(exact, 0x1p-126, 0x1p126)), most_);
+      inverse = 1.0f / used;
     } else {
       int exponent = static_cast<int>(bits >> 23) + offset_;
-      if (scaling_.format == ScaleFormat::power_of_two && (bits & 0x7FFFFFu) > fraction_)
-        ++exponent;
-      exponent = (std::clamp)(exponent, -126, most_exponent_);
-      scale = soma::detail::two_to(exponent);
+      if ((bits & 0x7FFFFFu) > power_.fraction) ++exponent;
+      exponent = (std::clamp)(exponent, least_exponent_, most_exponent_);
+      used = soma::detail::two_to(exponent);
       inverse = soma::detail::two_to(-exponent);
     }
+    return used;
   }
 
  private:
   Scaling scaling_;
   FloatFormat format_;
-  float largest_;
-  std::uint32_t fraction_;
-  int offset_, most_exponent_;
+  float tensor_scale_, largest_;
+  bool nan_;
+  soma::detail::PowerRule power_;
+  int offset_, least_exponent_, most_exponent_;
   double margin_;
   float most_;
 };
@@ -92,7 +105,7 @@ class QuantizePass {
  public:
   explicit QuantizePass(const QuantizeArgs& args)
       : args_(args),
-        rule_(args.scaling, args.format),
+        rule_(args.scaling, args.format, args.tensor_scale),
         reader_(args.x),
         codec_(make_codec_params(args.format, args.y.rounding)),
         carrier_(stored_codec(args.y.dtype)),
@@ -128,18 +141,20 @@ class QuantizePass {
     if (current || args_.amax != nullptr) find_amax(row, rows, column, columns, groups);
     if (args_.amax != nullptr)
       for (std::size_t g = 0; g < groups; ++g)
-        args_.amax[at + g] = (std::max)(args_.amax[at + g], amax_[g]);
+        args_.amax[at + g] =
+            (std::max)(args_.amax[at + g], args_.marks_infinite && !finite_[g]
+                                               ? std::numeric_limits<float>::infinity()
+                                               : amax_[g]);
     if (!writes) return;
     if (current)
-      for (std::size_t g = 0; g < groups; ++g) {
-        rule_.set(amax_[g], scales_[g], inverses_[g]);
-        args_.scales[at + g] = scales_[g];
-      }
+      for (std::size_t g = 0; g < groups; ++g)
+        args_.scales[at + g] = rule_.set(amax_[g], finite_[g], scales_[g], inverses_[g]);
     else if (scaled_)
       for (std::size_t g = 0; g < groups; ++g) {
         scales_[g] = args_.scales[at + g];
-        inverses_[g] = 1.0f / scales_[g];
+        inverses_[g] = 1.0f / (scales_[g] * args_.tensor_scale);
       }
+    has_nan_ = scaled_ && std::any_of(inverses_, inverses_ + groups, is_nan);
     for (std::size_t first = 0; first < columns; first += row_chunk) {
       const std::size_t count = (std::min)(row_chunk, columns - first);
       for (std::size_t r = row; r < row + rows; ++r) write_run(r, column + first, count);
@@ -154,12 +169,29 @@ class QuantizePass {
     return reinterpret_cast<const std::byte*>(reader_.read(row, column, count, decoded_.values));
   }
 
+  static bool is_nan(float value) { return !(value == value); }
+
+  // The largest finite magnitudes, and where all are finite. Those that are not are rare: only they
+  // need a second look.
+  void find_amax(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns,
+                 std::size_t groups) {
+    find_amax<false>(row, rows, column, columns, groups);
+    bool all = true;
+    for (std::size_t g = 0; g < groups; ++g) {
+      finite_[g] = amax_[g] <= (std::numeric_limits<float>::max)();
+      all = all && finite_[g];
+    }
+    if (!all) find_amax<true>(row, rows, column, columns, groups);
+  }
+
   // The inner loop is over rows: then each scaling block of the block needs one horizontal maximum.
+  template <bool kFinite>
   void find_amax(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns,
                  std::size_t groups) {
     std::fill_n(amax_, groups, 0.0f);
-    const auto raise_each = from_bf16_ ? raise_columns<true> : raise_columns<false>;
-    const auto raise = from_bf16_ ? raise_groups<true> : raise_groups<false>;
+    const auto raise_each =
+        from_bf16_ ? raise_columns<true, kFinite> : raise_columns<false, kFinite>;
+    const auto raise = from_bf16_ ? raise_groups<true, kFinite> : raise_groups<false, kFinite>;
     for (std::size_t first = 0; first < columns; first += row_chunk) {
       const std::size_t count = (std::min)(row_chunk, columns - first);
       std::fill_n(maxima_, group_ == 1 ? count + lane_padding : groups * lane_padding, 0);
@@ -179,7 +211,8 @@ class QuantizePass {
     std::byte* to =
         static_cast<std::byte*>(args_.y.data) + (row * args_.y.row_stride + column) * width_;
     const QuickScales scales{scales_, inverses_, (std::min)(group_, row_chunk)};
-    if (quick_ != nullptr && quick_(quick_format_, source(row, column, count), count, scales, to))
+    if (quick_ != nullptr && !has_nan_ &&
+        quick_(quick_format_, source(row, column, count), count, scales, to))
       return;
     write_any(row, column, count, to);
   }
@@ -189,7 +222,11 @@ class QuantizePass {
     float* values = buffers_.values;
     const float* x = reader_.read(row, column, count, values);
     if (x != values) std::memcpy(values, x, count * sizeof(float));
-    if (scaled_ && group_ == 1) multiply_columns_within(values, inverses_, count, limit_);
+    if (scaled_ && group_ == 1) {
+      multiply_columns_within(values, inverses_, count, limit_);
+      for (std::size_t i = 0; has_nan_ && i < count; ++i)  // a NaN of the processor has any bits
+        if (is_nan(inverses_[i])) values[i] = std::numeric_limits<float>::quiet_NaN();
+    }
     if (scaled_ && group_ != 1)
       for_each_group(0, count, group_, [&](std::size_t first, std::size_t n, std::size_t g) {
         multiply_within(values + first, n, inverses_[g], limit_);
@@ -221,7 +258,7 @@ class QuantizePass {
   MatrixReader reader_;
   CodecParams codec_, carrier_;
   std::size_t width_;
-  bool scaled_, from_bf16_;
+  bool scaled_, from_bf16_, has_nan_ = false;
   std::size_t group_, block_;
   float limit_;
   QuickFormat quick_format_;
@@ -230,6 +267,7 @@ class QuantizePass {
   // Scales and largest magnitudes of the scaling blocks of a block.
   alignas(64) float scales_[row_chunk + lane_padding], inverses_[row_chunk + lane_padding],
       amax_[row_chunk];
+  bool finite_[row_chunk];
   alignas(64) std::int32_t maxima_[row_chunk + lane_padding];
   ChunkBuffer decoded_;
   ConvertBuffers buffers_;

@@ -44,7 +44,8 @@ struct QuickFormat {
   std::int32_t limit;  // bits of the largest |x| that is rounded here
 };
 
-// One scale and inverse for each `group` elements, which is a multiple of 32; or for each element.
+// One scale and inverse for each `group` elements, which is 16 or a multiple of 32; or for each
+// element.
 struct QuickScales {
   const float *scales, *inverses;
   std::size_t group;
@@ -188,21 +189,23 @@ static inline QuickLoop quick_loop_for(bool from_bf16, std::size_t width, bool b
 
 // ---- amax, as bits of magnitudes, which ascend with them
 
-template <class V = hn::Vec<SignedLanes32>>
+template <bool kFinite, class V>
 HWY_INLINE V if_finite(V magnitude) {
-  const SignedLanes32 di;
+  if constexpr (!kFinite) return magnitude;
+  const hn::DFromV<V> di;
   return hn::IfThenElseZero(hn::Lt(magnitude, hn::Set(di, 0x7F800000)), magnitude);
 }
 
-// maxima[i] = max(itself, |x[i]| where finite); `count` rounded up to whole vectors.
-template <bool kFromBf16>
+// maxima[i] = max(itself, |x[i]|), of finite x[i] only where kFinite; `count` rounded up to whole
+// vectors.
+template <bool kFromBf16, bool kFinite>
 HWY_NOINLINE HWY_MAYBE_UNUSED static void raise_columns(const std::byte* from, std::size_t count,
                                                         std::int32_t* maxima) {
   const SignedLanes32 di;
   constexpr std::size_t width = kFromBf16 ? 2 : 4;
   const auto raise = [&](const std::byte* at, std::int32_t* to) HWY_ATTR {
     const auto magnitude = hn::And(load_quick<kFromBf16>(at), hn::Set(di, 0x7FFFFFFF));
-    hn::StoreU(hn::Max(hn::LoadU(di, to), if_finite(magnitude)), di, to);
+    hn::StoreU(hn::Max(hn::LoadU(di, to), if_finite<kFinite>(magnitude)), di, to);
   };
   const std::size_t lanes = hn::Lanes(di), whole = count / lanes * lanes, rest = count - whole;
   for (std::size_t i = 0; i < whole; i += lanes) raise(from + i * width, maxima + i);
@@ -213,19 +216,20 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void raise_columns(const std::byte* from, s
 }
 
 // Two bf16 numbers are read as one word: each half, shifted to the upper half, is an fp32 number.
-template <bool kFromBf16>
-HWY_NOINLINE HWY_MAYBE_UNUSED static void raise_groups(const std::byte* from, std::size_t count,
-                                                       std::size_t group, std::int32_t* maxima) {
-  const SignedLanes32 di;
+// Lanes: at most `group` numbers of a vector, so that no vector lies in two groups.
+template <bool kFromBf16, bool kFinite, class Lanes>
+HWY_INLINE void raise_groups_by(const std::byte* from, std::size_t count, std::size_t group,
+                                std::int32_t* maxima) {
+  const Lanes di;
   constexpr std::size_t width = kFromBf16 ? 2 : 4;
   const auto larger = [&](auto most, const std::byte* at) HWY_ATTR {
     const auto word = load_bytes(di, at);
     if constexpr (kFromBf16) {
       const auto low = hn::And(hn::ShiftLeft<16>(word), hn::Set(di, 0x7FFFFFFF));
       const auto high = hn::And(word, hn::Set(di, 0x7FFF0000));
-      return hn::Max(hn::Max(most, if_finite(low)), if_finite(high));
+      return hn::Max(hn::Max(most, if_finite<kFinite>(low)), if_finite<kFinite>(high));
     } else {
-      return hn::Max(most, if_finite(hn::And(word, hn::Set(di, 0x7FFFFFFF))));
+      return hn::Max(most, if_finite<kFinite>(hn::And(word, hn::Set(di, 0x7FFFFFFF))));
     }
   };
   const std::size_t step = hn::Lanes(di) * (4 / width);
@@ -243,14 +247,23 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void raise_groups(const std::byte* from, st
   hn::StoreU(larger(hn::LoadU(di, at), last), di, at);
 }
 
-// amax[g] = max(itself, all maxima of group g).
+template <bool kFromBf16, bool kFinite>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void raise_groups(const std::byte* from, std::size_t count,
+                                                       std::size_t group, std::int32_t* maxima) {
+  if (group < 32)
+    raise_groups_by<kFromBf16, kFinite, hn::CappedTag<std::int32_t, 8>>(from, count, group, maxima);
+  else
+    raise_groups_by<kFromBf16, kFinite, SignedLanes32>(from, count, group, maxima);
+}
+
+// amax[g] = max(itself, all maxima of group g), by their bits.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void join_maxima(const std::int32_t* maxima,
                                                       std::size_t groups, float* amax) {
   const SignedLanes32 di;
   for (std::size_t g = 0; g < groups; ++g) {
     const auto most = hn::LoadU(di, maxima + g * lane_padding);
     const std::int32_t bits = hn::GetLane(hn::MaxOfLanes(di, most));
-    amax[g] = (std::max)(amax[g], std::bit_cast<float>(bits));
+    amax[g] = std::bit_cast<float>((std::max)(std::bit_cast<std::int32_t>(amax[g]), bits));
   }
 }
 

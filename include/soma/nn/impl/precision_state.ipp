@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,7 +28,7 @@ SOMA_INLINE PrecisionState::PrecisionState(Context& context, const Precision& pr
                                            std::uint64_t seed)
     : context_(context), precision_(validate(precision, "PrecisionState")), seed_(seed) {
   const auto as_stored = [&](const Quantizer& read, const Quantizer& stored) {
-    return !read.own.defined() &&
+    return !read.own.defined() && read.rotation.size == 0 &&
            (read.format == formats::fp32 ||
             (read.format == stored.format && read.scaling.policy == ScalePolicy::none));
   };
@@ -36,6 +37,14 @@ SOMA_INLINE PrecisionState::PrecisionState(Context& context, const Precision& pr
            as_stored(precision_.gemm_gradients, precision_.activation_gradients) &&
            precision_.activation_gradients.format == precision_.activations.format &&
            precision_.accumulation.plain();
+  const std::array stored{&precision_.activations, &precision_.weights,
+                          &precision_.activation_gradients};
+  for_each_product_role(precision_, [&](std::string_view, std::string_view role, const Quantizer&,
+                                        const std::optional<Quantizer>& other) {
+    const auto at =
+        static_cast<std::size_t>(std::find(roles.begin(), roles.end(), role) - roles.begin());
+    if (other) plain_ = plain_ && as_stored(*other, *stored[at]);
+  });
 }
 
 SOMA_INLINE void PrecisionState::use_parts(const GlobalMaximum& maximum) {
@@ -49,6 +58,10 @@ SOMA_INLINE void PrecisionState::describe(Record& record) const {
   bool draws = precision_.reduction.rounding.draws_automatically();
   for (std::size_t i = 0; i < roles.size(); ++i)
     draws = draws || quantizer(i).rounding.draws_automatically();
+  for_each_product_role(precision_, [&](std::string_view, std::string_view, const Quantizer&,
+                                        const std::optional<Quantizer>& other) {
+    draws = draws || (other && other->rounding.draws_automatically());
+  });
   if (draws) record.set(mapping_entry, to_string(mapping_));
 }
 
@@ -81,9 +94,12 @@ SOMA_INLINE std::vector<PrecisionProduct> PrecisionState::products() const {
     PrecisionProduct product{.layer = path, .reason = layer.reason, .formats = {}};
     const std::array stored{layer.x, layer.weight, layer.x};
     for (std::size_t i = 0; i < roles.size(); ++i) {
+      const LinearOperand& operand = layer.operand(i);
       const bool read = layer.reason == PrecisionProduct::Reason::converted &&
-                        (quantizer(i).format != formats::fp32 || quantizer(i).own.defined());
-      product.formats[i] = read ? to_string(quantizer(i)) : std::string(to_string(stored[i]));
+                        (operand.quantizer.format != formats::fp32 ||
+                         operand.quantizer.own.defined() || operand.second);
+      product.formats[i] = read ? to_string(operand.quantizer) : std::string(to_string(stored[i]));
+      if (read && operand.second) product.formats[i] += " / " + to_string(*operand.second);
     }
     product.stored_fp32 = layer.x == DType::fp32 && layer.weight == DType::fp32;
     result.push_back(std::move(product));
@@ -204,6 +220,13 @@ SOMA_INLINE const Quantizer& PrecisionState::quantizer(std::size_t role) const {
                      : precision_.gemm_gradients;
 }
 
+SOMA_INLINE auto PrecisionState::others_of(std::size_t role) const -> Others {
+  const Precision& p = precision_;
+  return role == 0   ? Others{p.forward.activations, p.weight_gradient.activations}
+         : role == 1 ? Others{p.forward.weights, p.input_gradient.weights}
+                     : Others{p.input_gradient.gradients, p.weight_gradient.gradients};
+}
+
 SOMA_INLINE float PrecisionState::scale_of(const AmaxHistory& history) {
   return history.known() ? history.scale() : 0;
 }
@@ -231,7 +254,14 @@ SOMA_INLINE void PrecisionState::check_convolution(std::string_view layer) const
          std::string(wanted) +
              " for a convolution (Precision::stored names layers that read stored numbers)");
   };
+  for_each_product_role(precision_, [&](std::string_view name, std::string_view, const Quantizer&,
+                                        const std::optional<Quantizer>& other) {
+    if (other) refuse(name, to_string(*other), "no format of its own");
+  });
   for (std::size_t i = 0; i < roles.size(); ++i) {
+    if (quantizer(i).rotation.size != 0)
+      refuse(std::string(roles[i]) + ".rotation.size", std::to_string(quantizer(i).rotation.size),
+             "none");
     const Scaling& scaling = quantizer(i).scaling;
     if (scaling.policy != ScalePolicy::none && scaling.granularity != Granularity::tensor)
       refuse(std::string(roles[i]) + ".scaling.granularity", to_string(scaling.granularity),
@@ -252,10 +282,18 @@ SOMA_INLINE void PrecisionState::set_formats(Layer& layer, const ProductPlace& p
     for (std::size_t i = 0; i < roles.size(); ++i) {
       LinearOperand& operand = layer.operand(i);
       operand.quantizer = quantizer(i);
+      const auto& [first, second] = others_of(i);
+      if (first || second) operand.second = second.value_or(quantizer(i));
+      if (first) operand.quantizer = *first;
       operand.quantizer.rounding = operand.quantizer.rounding.drawn_by(mapping_);
+      if (operand.second) operand.second->rounding = operand.second->rounding.drawn_by(mapping_);
       operand.draw = {.seed = seed_, .stream = stream_id(path, roles[i])};
       operand.scale = scale_of(layer.histories[i]);
     }
+    constexpr std::array<std::string_view, 3> products{"forward", "input_gradient",
+                                                       "weight_gradient"};
+    for (std::size_t i = 0; i < products.size(); ++i)
+      formats.signs[i] = {.seed = seed_, .stream = stream_id(path, products[i])};
     formats.accumulation = precision_.accumulation;
     formats.input_gradient = find_dtype(precision_.activation_gradients.format);
   }

@@ -30,6 +30,15 @@ SOMA_INLINE Precision fp8_precision(std::string_view name, const FloatFormat& fo
   return p;
 }
 
+SOMA_INLINE Precision mx_precision(std::string_view name, const FloatFormat& format,
+                                   ScaleRule rule) {
+  return fp8_precision(name, format, format,
+                       {.policy = ScalePolicy::current,
+                        .granularity = Granularity::group_32,
+                        .format = ScaleFormat::mx,
+                        .rule = rule});
+}
+
 SOMA_INLINE Precision all_bf16(std::string_view name, const Rounding& rounding) {
   Precision p = mixed_precision(name, formats::bf16);
   p.weights = p.moments = {.format = formats::bf16, .rounding = rounding};
@@ -91,10 +100,30 @@ SOMA_INLINE Precision Precision::fp8_block() {
 }
 
 SOMA_INLINE Precision Precision::mxfp8() {
-  return detail::fp8_precision("mxfp8", formats::fp8_e4m3fn, formats::fp8_e4m3fn,
+  return detail::mx_precision("mxfp8", formats::fp8_e4m3fn);
+}
+
+SOMA_INLINE Precision Precision::mxfp8_up() {
+  return detail::mx_precision("mxfp8_up", formats::fp8_e4m3fn, ScaleRule::up);
+}
+
+SOMA_INLINE Precision Precision::mxfp8_trn3() {
+  return detail::mx_precision("mxfp8_trn3", formats::fp8_e4m3fn, ScaleRule::trn3);
+}
+
+SOMA_INLINE Precision Precision::mxfp6() {
+  return detail::mx_precision("mxfp6", formats::fp6_e3m2);
+}
+
+SOMA_INLINE Precision Precision::mxfp4() {
+  return detail::mx_precision("mxfp4", formats::fp4_e2m1);
+}
+
+SOMA_INLINE Precision Precision::nvfp4() {
+  return detail::fp8_precision("nvfp4", formats::fp4_e2m1, formats::fp4_e2m1,
                                {.policy = ScalePolicy::current,
-                                .granularity = Granularity::group_32,
-                                .format = ScaleFormat::mx});
+                                .granularity = Granularity::group_16,
+                                .format = ScaleFormat::e4m3});
 }
 
 SOMA_INLINE Precision Precision::cfp8() {
@@ -113,11 +142,13 @@ SOMA_INLINE Precision Precision::cfp8(int activation_bias, int weight_bias, int 
   return p;
 }
 
-SOMA_INLINE std::array<Precision, 12> precision_presets() {
+SOMA_INLINE std::array<Precision, 17> precision_presets() {
   return {Precision::fp32(),        Precision::tf32(),         Precision::bf16(),
           Precision::bf16_sr(),     Precision::bf16_nearest(), Precision::fp16(),
           Precision::fp8_delayed(), Precision::fp8_current(),  Precision::fp8_rowwise(),
-          Precision::fp8_block(),   Precision::mxfp8(),        Precision::cfp8()};
+          Precision::fp8_block(),   Precision::mxfp8(),        Precision::mxfp8_up(),
+          Precision::mxfp8_trn3(),  Precision::mxfp6(),        Precision::mxfp4(),
+          Precision::nvfp4(),       Precision::cfp8()};
 }
 
 SOMA_INLINE Precision Precision::named(std::string_view name) {

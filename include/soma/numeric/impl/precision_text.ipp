@@ -6,6 +6,7 @@
 #include <soma/base/error.hpp>
 #include <soma/numeric/precision.hpp>
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,10 +21,15 @@ SOMA_INLINE std::string to_string(const Quantizer& quantizer) {
     text.append(" ").append(std::to_string(rounding.random_bits)).append(" bits");
   if (rounding.draws != DrawMapping::automatic) text.append(" ").append(to_string(rounding.draws));
   if (quantizer.own.defined()) text.append(" by ").append(soma::quoted(quantizer.own.name));
+  if (const Rotation& rotation = quantizer.rotation; rotation.size != 0)
+    text.append(" rotated by ")
+        .append(std::to_string(rotation.size))
+        .append(rotation.signs == Rotation::Signs::drawn ? " with drawn signs" : "");
   const Scaling& scaling = quantizer.scaling;
   if (scaling.policy == ScalePolicy::none) return text;
   text.append(", ").append(to_string(scaling.policy)).append(" ");
   text.append(to_string(scaling.granularity)).append(" ").append(to_string(scaling.format));
+  if (scaling.rule != ScaleRule::floor) text.append(" ").append(to_string(scaling.rule));
   text.append(" scale");
   if (scaling.policy == ScalePolicy::delayed)
     text.append(" over ").append(std::to_string(scaling.history)).append(" steps");
@@ -50,6 +56,10 @@ SOMA_INLINE std::string to_string(const Precision& precision) {
   for_each_role(precision, [&](std::string_view name, const Quantizer& role) {
     if (role != Quantizer{}) add(name, to_string(role));
   });
+  for_each_product_role(precision, [&](std::string_view name, std::string_view, const Quantizer&,
+                                       const std::optional<Quantizer>& other) {
+    if (other) add(name, to_string(*other));
+  });
   if (!precision.accumulation.plain()) add("accumulation", to_string(precision.accumulation));
   if (precision.narrow_edges) add("edges", "narrow");
   if (precision.loss_scaling) add("loss", "scaled");
@@ -68,7 +78,7 @@ SOMA_INLINE const Precision& validate(const Precision& precision, std::string_vi
     if (!format.is_signed || !format.has_zero())
       refuse(role, "format", to_string(format), "a format with a sign and a zero");
   };
-  for_each_role(precision, [&](std::string_view role, const Quantizer& quantizer) {
+  const auto check_role = [&](std::string_view role, const Quantizer& quantizer, bool read) {
     check_format(role, quantizer.format);
     const Rounding& rounding = quantizer.rounding;
     if (rounding.random_bits > 32)
@@ -82,8 +92,13 @@ SOMA_INLINE const Precision& validate(const Precision& precision, std::string_vi
     if (scaling.policy == ScalePolicy::delayed && scaling.granularity != Granularity::tensor)
       refuse(role, "scaling.granularity", to_string(scaling.granularity),
              "tensor, where the scale is a delayed one");
+    if (scaling.rule != ScaleRule::floor && scaling.format != ScaleFormat::mx)
+      refuse(role, "scaling.rule", to_string(scaling.rule),
+             "none: rules are for scales of the format e8m0");
+    if (scaling.format == ScaleFormat::e4m3 && scaling.granularity == Granularity::tensor)
+      refuse(role, "scaling.granularity", "tensor", "parts of a tensor, for scales in e4m3");
     if (const OwnRounding& own = quantizer.own; own != OwnRounding{}) {
-      if (!role.starts_with("gemm_"))
+      if (!read)
         refuse(role, "own", soma::quoted(own.name),
                "none: a rounding of one's own is for operands of products (the gemm_ roles)");
       if (own.name.empty() || !own.defined())
@@ -96,7 +111,11 @@ SOMA_INLINE const Precision& validate(const Precision& precision, std::string_vi
         refuse(role, "scaling.granularity", to_string(scaling.granularity),
                "tensor, where the rounding is one's own");
     }
-    if (role.starts_with("gemm_")) return;
+    const int size = quantizer.rotation.size;
+    if (size != 0 && (!read || (size != 16 && size != 32 && size != 64 && size != 128)))
+      refuse(role, "rotation.size", std::to_string(size),
+             read ? "16, 32, 64 or 128" : "none: only operands of products are rotated");
+    if (read) return;
     if (!detail::stored_format(quantizer.format))
       refuse(role, "format", to_string(quantizer.format),
              "a format that tensors support: fp32, tf32, fp16, bf16 or an 8-bit format (others are "
@@ -110,7 +129,30 @@ SOMA_INLINE const Precision& validate(const Precision& precision, std::string_vi
     if (rounding != Rounding{} && role != "weights" && role != "moments" && role != "reduction")
       refuse(role, "rounding", to_string(rounding.mode),
              "nearest_even (others are for weights, moments, reduction and the gemm_ roles)");
+  };
+  for_each_role(precision, [&](std::string_view role, const Quantizer& quantizer) {
+    check_role(role, quantizer, role.starts_with("gemm_"));
   });
+  // The operands of a product follow one another.
+  const Quantizer* before = nullptr;
+  for_each_product_role(
+      precision, [&](std::string_view name, std::string_view role, const Quantizer& quantizer,
+                     const std::optional<Quantizer>& other) {
+        if (other) {
+          check_role(name, *other, true);
+          if (other->scaling.policy == ScalePolicy::delayed ||
+              quantizer.scaling.policy == ScalePolicy::delayed)
+            refuse(name, "scaling.policy", "delayed",
+                   "none or current, in " + std::string(role) +
+                       " too: what one product reads has no history of its own");
+        }
+        const Quantizer& read = other ? *other : quantizer;
+        if (before != nullptr && read.rotation != before->rotation)
+          refuse(other ? name : role, "rotation.size", std::to_string(read.rotation.size),
+                 std::to_string(before->rotation.size) +
+                     ", and the same signs: both operands of a product are rotated alike");
+        before = before == nullptr ? &read : nullptr;
+      });
   for (const std::string& layer : precision.stored)
     if (layer.empty())
       refuse("stored", "name", "an empty one", "the path of a layer, or a pattern");

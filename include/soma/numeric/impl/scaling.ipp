@@ -28,29 +28,42 @@ SOMA_INLINE const Scaling& validate(const Scaling& scaling, std::string_view ope
   return scaling;
 }
 
-SOMA_INLINE float scale_for(const Scaling& scaling, const FloatFormat& format, float amax) {
-  if (!(amax > 0)) return 1.0f;
+SOMA_INLINE float tensor_scale_for(const FloatFormat& format, float amax) {
+  if (!(amax > 0 && amax <= (std::numeric_limits<float>::max)())) return 1.0f;
+  const double largest = 448.0 * static_cast<double>(decode(format, format.max_finite_code()));
+  return static_cast<float>((std::clamp)(static_cast<double>(amax) / largest, 0x1p-117, 0x1p117));
+}
+
+SOMA_INLINE float scale_for(const Scaling& scaling, const FloatFormat& format, float amax,
+                            float tensor_scale) {
+  if (has_nan_scales(scaling, format) && !(amax <= (std::numeric_limits<float>::max)()))
+    return std::numeric_limits<float>::quiet_NaN();
   const float largest = decode(format, format.max_finite_code());
-  int exponent = 0;
-  switch (scaling.format) {
-    case ScaleFormat::fp32: {
-      // The quotient of two fp32 numbers in fp64 is never within 2^-53 of a tie of fp32, so the
-      // second rounding is exact.
-      const auto margin = static_cast<double>(detail::two_to(scaling.margin));
-      const double scale = static_cast<double>(amax) / static_cast<double>(largest) * margin;
-      return (std::min)(static_cast<float>((std::clamp)(scale, 0x1p-126, 0x1p126)),
-                        detail::largest_scale(largest));
-    }
-    case ScaleFormat::power_of_two:
-      exponent = detail::exponent_of(amax) - detail::exponent_of(largest);
-      if (unpack(amax).magnitude.significand > unpack(largest).magnitude.significand) ++exponent;
-      break;
-    case ScaleFormat::mx:
-      exponent = detail::exponent_of(amax) - format.max_exponent();
-      break;
+  if (scaling.format == ScaleFormat::e4m3) {
+    const auto margin = static_cast<double>(detail::two_to(scaling.margin));
+    const double exact = static_cast<double>(amax) /
+                         (static_cast<double>(largest) * static_cast<double>(tensor_scale)) *
+                         margin;
+    const float wanted = static_cast<float>((std::clamp)(exact, 0x1p-9, 448.0));
+    return decode(formats::fp8_e4m3fn, encode(formats::fp8_e4m3fn, wanted));
   }
+  if (!(amax > 0)) return scaling.format == ScaleFormat::mx ? 0x1p-127f : 1.0f;
+  if (scaling.format == ScaleFormat::fp32) {
+    // The quotient of two fp32 numbers in fp64 is never within 2^-53 of a tie of fp32, so the
+    // second rounding is exact.
+    const auto margin = static_cast<double>(detail::two_to(scaling.margin));
+    const double scale = static_cast<double>(amax) / static_cast<double>(largest) * margin;
+    return (std::min)(static_cast<float>((std::clamp)(scale, 0x1p-126, 0x1p126)),
+                      detail::largest_scale(largest));
+  }
+  const detail::PowerRule rule = detail::power_rule(scaling, format, largest);
+  int exponent = detail::exponent_of(amax) - rule.top + scaling.margin;
+  const auto fraction =
+      static_cast<std::uint32_t>(unpack(amax).magnitude.significand >> 29) & 0x7FFFFFu;
+  if (fraction > rule.fraction) ++exponent;
+  const bool mx = scaling.format == ScaleFormat::mx;
   return detail::two_to(
-      (std::clamp)(exponent + scaling.margin, -126, detail::largest_scale_exponent(largest)));
+      (std::clamp)(exponent, mx ? -127 : -126, mx ? 127 : detail::largest_scale_exponent(largest)));
 }
 
 SOMA_INLINE AmaxHistory::AmaxHistory(const Scaling& scaling, const FloatFormat& format)
@@ -76,7 +89,9 @@ SOMA_INLINE float AmaxHistory::amax() const {
 
 SOMA_INLINE bool AmaxHistory::known() const { return amax() > 0; }
 
-SOMA_INLINE float AmaxHistory::scale() const { return scale_for(scaling_, format_, amax()); }
+SOMA_INLINE float AmaxHistory::scale() const {
+  return known() ? scale_for(scaling_, format_, amax()) : 1.0f;
+}
 
 SOMA_INLINE std::vector<float> AmaxHistory::values() const {
   std::vector<float> result;

@@ -168,6 +168,7 @@ SOMA_INLINE void fields(FieldVisitor& visitor, Scaling& scaling) {
   visitor.key("format", scaling.format);
   visitor.key("history", scaling.history);
   visitor.key("margin", scaling.margin);
+  visitor.key("rule", scaling.rule);
 }
 
 SOMA_INLINE void fields(FieldVisitor& visitor, Quantizer& quantizer) {

@@ -26,6 +26,9 @@ inline numeric::Inspection inspect_conversion(Context& context, const Tensor& x,
   const Quantizer& quantizer = setting.quantizer;
   const bool codes = quantized_code_dtype(quantizer) >= 0;
   const bool scaled = quantizer.scaling.policy != ScalePolicy::none;
+  const float tensor_scale = scaled && quantizer.scaling.format == ScaleFormat::e4m3
+                                 ? tensor_scale_of(context, setting, x)
+                                 : 1.0f;
   const ScalingBlock block =
       scaling_block(scaled ? quantizer.scaling.granularity : Granularity::tensor);
   const std::size_t rows = before.shape().rows(), columns = before.shape().columns();
@@ -43,10 +46,11 @@ inline numeric::Inspection inspect_conversion(Context& context, const Tensor& x,
         const std::size_t column = block.columns == 0 ? 0 : j / block.columns;
         const float scale = located ? scales.data<float>()[row * grid.columns + column] : 1.0f;
         const float stored = after.data<float>()[i * columns + j];
-        numeric::inspect(
-            result, before.data<float>()[i * columns + j], codes ? stored * scale : stored,
-            located ? largest * double{scale} : std::numeric_limits<double>::infinity(),
-            located ? normal * double{scale} : 0.0);
+        numeric::inspect(result, before.data<float>()[i * columns + j],
+                         codes ? stored * scale : stored * tensor_scale,
+                         located ? largest * double{scale} * double{tensor_scale}
+                                 : std::numeric_limits<double>::infinity(),
+                         located ? normal * double{scale} * double{tensor_scale} : 0.0);
       }
   };
   // A fixed number of parts, added in order: the same sums from any number of threads.
@@ -69,6 +73,8 @@ namespace numeric {
 // tensor's own amax. Error tensor.dtype, and those of ops::quantize.
 inline Inspection inspect(Context& context, const Tensor& x, const Quantizer& quantizer) {
   QuantizeSetting setting{.quantizer = quantizer};
+  setting.quantizer.rotation = {};
+  if (setting.quantizer.scaling.format == ScaleFormat::e4m3) setting.scale = 0;
   if (setting.quantizer.scaling.policy == ScalePolicy::delayed)
     setting.quantizer.scaling.policy = ScalePolicy::current;
   return soma::detail::inspect_conversion(context, x, run(context, ops::quantize, setting, {x}),

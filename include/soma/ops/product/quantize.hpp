@@ -7,9 +7,9 @@
 // They are codes with one scale, which the product applies; or they are numbers times their scales,
 // which the product multiplies directly.
 //
-// Scaling blocks lie along a row: Granularity::row, 1 x 128 and groups of 32 are parts of a row,
-// and 128 x 128 blocks start from the first row of each shard. If the sum runs down the columns
-// (along_rows), the first three are a column, and 128 or 32 rows of a column; all start anew at
+// Scaling blocks lie along a row: Granularity::row, 1 x 128 and groups of 32 or 16 are parts of a
+// row, and square blocks start from the first row of each shard. If the sum runs down the columns
+// (along_rows), the first ones are a column, and 128, 32 or 16 rows of a column; all start anew at
 // each shard. Without sequences, shards are the even cut of a sum over rows. Parameters belong to
 // no batch and are not cut. A shard without rows has no scaling blocks.
 //
@@ -47,16 +47,20 @@ constexpr int quantized_code_dtype(const Quantizer& quantizer) {
 }  // namespace detail
 
 // The element type of quantize's result. It is the format's own type if a tensor has one scale and
-// the type exists. Otherwise it is bf16 if bf16 holds the products of all numbers with powers of
-// two (except those below its smallest number), else fp32. It is fp32 for a rounding of one's own.
+// the type exists. Otherwise it is bf16 if bf16 holds the products of all numbers with all scales,
+// powers of two or e4m3 (except those below its smallest number), else fp32. It is fp32 for a rounding of one's own.
 constexpr DType quantized_dtype(const Quantizer& quantizer) {
   const FloatFormat& format = quantizer.format;
   if (const int index = detail::quantized_code_dtype(quantizer); index >= 0)
     return static_cast<DType>(index);
   if (quantizer.own.defined()) return DType::fp32;
-  const bool plain_scale = quantizer.scaling.policy == ScalePolicy::none ||
-                           quantizer.scaling.format != ScaleFormat::fp32;
-  return plain_scale && format.mantissa_bits <= 7 && format.min_spacing_exponent() >= -133
+  const Scaling& scaling = quantizer.scaling;
+  const bool plain_scale =
+      scaling.policy == ScalePolicy::none || scaling.format != ScaleFormat::fp32;
+  const int scale_bits =
+      scaling.policy != ScalePolicy::none && scaling.format == ScaleFormat::e4m3 ? 4 : 0;
+  return plain_scale && format.mantissa_bits + scale_bits <= 7 &&
+                 format.min_spacing_exponent() >= -133
              ? DType::bf16
              : DType::fp32;
 }
@@ -69,6 +73,14 @@ inline void check_quantizer_scale(const QuantizeSetting& setting) {
   if (setting.quantizer.own.defined() && !has_one_scale(scaling))
     fail(error_id::bad_scaling, "quantize", "scaling.granularity", to_string(scaling.granularity),
          "tensor, where the rounding is one's own");
+  if (scaling.format == ScaleFormat::e4m3 && scaling.policy != ScalePolicy::none) {
+    if (scaling.granularity == Granularity::tensor || scaling.policy == ScalePolicy::delayed)
+      fail(error_id::bad_scaling, "quantize", "scaling.format", to_string(scaling.format),
+           "fp32, power_of_two or e8m0 for one scale of a tensor: e4m3 scales are for parts of it");
+    if (!(setting.scale >= 0 && setting.scale <= 0x1p117f))
+      fail(error_id::bad_scaling, "quantize", "scale", std::to_string(setting.scale),
+           "0 (from the tensor's amax) to 2^117");
+  }
   if (scaling.policy != ScalePolicy::delayed) return;
   if (scaling.granularity != Granularity::tensor)
     fail(error_id::bad_scaling, "quantize", "scaling.policy",
@@ -144,13 +156,37 @@ inline void round_by_own(const OperatorCall& call, const QuantizeGrid& grid, flo
   });
 }
 
+// The largest finite magnitude of all numbers; with `marks_infinite` infinity where one is not
+// finite.
+inline float largest_magnitude(Context& context, const Tensor& x, bool marks_infinite) {
+  const TensorRows all = rows_of(context, x);
+  const std::size_t rows = all.shape().rows(), columns = all.shape().columns();
+  AtomicMaximum amax;
+  for_ranges(context, rows, columns, [&](std::size_t begin, std::size_t end) {
+    float largest = 0;
+    context.kernels().quantize({.rows = end - begin,
+                                .columns = columns,
+                                .x = part(operand(all), begin, 0),
+                                .amax = &largest,
+                                .marks_infinite = marks_infinite});
+    amax.include(largest);
+  });
+  return amax.value();
+}
+
+// ScaleFormat::e4m3: the scale of the tensor, over those of its parts.
+inline float tensor_scale_of(Context& context, const QuantizeSetting& setting, const Tensor& x) {
+  if (setting.scale > 0) return setting.scale;
+  return tensor_scale_for(setting.quantizer.format, largest_magnitude(context, x, true));
+}
+
 // One scale for all parts.
 inline float quantize_whole(const OperatorCall& call, const QuantizeGrid& grid, QuantizeArgs args) {
   const auto& setting = call.attributes.as<QuantizeSetting>();
   const Scaling& scaling = setting.quantizer.scaling;
   const bool current = scaling.policy == ScalePolicy::current;
   AtomicMaximum amax;
-  const auto pass = [&](QuantizeArgs all, bool measures) {
+  const auto pass = [&](QuantizeArgs all, bool measures, AtomicMaximum& into, bool marks = false) {
     grid.for_parts(call.context, [&](std::size_t row, std::size_t rows, std::size_t column,
                                      std::size_t columns, std::size_t) {
       QuantizeArgs part_args = all;
@@ -160,8 +196,9 @@ inline float quantize_whole(const OperatorCall& call, const QuantizeGrid& grid, 
       part_args.x = part(all.x, row, column);
       part_args.y = part(all.y, row, column);
       if (measures) part_args.amax = &largest;
+      part_args.marks_infinite = marks;
       call.context.kernels().quantize(part_args);
-      if (measures) amax.include(largest);
+      if (measures) into.include(largest);
     });
   };
   float& scale = *args.scales;
@@ -169,27 +206,35 @@ inline float quantize_whole(const OperatorCall& call, const QuantizeGrid& grid, 
   if (current) {
     QuantizeArgs only_amax = args;
     only_amax.y.data = nullptr;
-    pass(only_amax, true);
-    scale = scale_for(scaling, args.format, amax.value());
+    AtomicMaximum marked;
+    pass(only_amax, true, marked, has_nan_scales(scaling, args.format));
+    if (marked.value() <= (std::numeric_limits<float>::max)())
+      amax.include(marked.value());
+    else
+      pass(only_amax, true, amax);
+    scale = scale_for(scaling, args.format, marked.value());
     args.scaling.policy = ScalePolicy::delayed;
   }
   if (!setting.quantizer.own.defined()) {
-    pass(args, !current);
+    pass(args, !current, amax);
     return amax.value();
   }
   if (!current) {
     args.y.data = nullptr;
-    pass(args, true);
+    pass(args, true, amax);
   }
   round_by_own(call, grid, scale);
   return amax.value();
 }
 
 inline float quantize_blocks(const OperatorCall& call, const QuantizeGrid& grid,
-                             const QuantizeArgs& args) {
+                             QuantizeArgs args) {
   const ScaleGrid scales = grid.scales();
+  const auto& setting = call.attributes.as<QuantizeSetting>();
+  if (args.scaling.format == ScaleFormat::e4m3)
+    args.tensor_scale = tensor_scale_of(call.context, setting, call.inputs[0]);
   if (call.inputs[0].elements() == 0)  // rows without columns
-    std::fill_n(args.scales, scales.size(), 1.0f);
+    std::fill_n(args.scales, scales.size(), scale_for(args.scaling, args.format, 0));
   const Tensor all_amax = Tensor::zeros(call.context, Shape{scales.rows, scales.columns});
   float* found = all_amax.mutable_data<float>();
   AtomicMaximum amax;

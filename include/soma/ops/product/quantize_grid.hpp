@@ -23,12 +23,11 @@ class QuantizeGrid {
     const Granularity granularity = setting.quantizer.scaling.granularity;
     const ScalingBlock along = scaling_block(granularity);
     one_scale_ = has_one_scale(setting.quantizer.scaling);
-    const bool turned =
-        !one_scale_ && setting.along_rows && granularity != Granularity::block_128x128;
+    const bool turned = !one_scale_ && setting.along_rows && !is_square(granularity);
     group_rows_ = one_scale_ ? 1 : turned ? along.columns : along.rows;
     group_columns_ = one_scale_ ? 0 : turned ? along.rows : along.columns;
     const bool cut = !one_scale_ && !setting.parameter &&
-                     (setting.along_rows || (group_rows_ == 128 && sequences.defined()));
+                     (setting.along_rows || (group_rows_ > 1 && sequences.defined()));
     segments_ = cut ? shards_.get() : Segments{whole_.data(), 1};
     for (std::size_t i = 0; i < segments_.count; ++i) groups_ += groups_in(i);
   }

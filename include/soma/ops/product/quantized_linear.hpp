@@ -7,12 +7,14 @@
 #include <soma/ops/product/inspect.hpp>
 #include <soma/ops/product/linear.hpp>
 #include <soma/ops/product/quantize.hpp>
+#include <soma/ops/product/rotate.hpp>
 #include <soma/ops/product_formats.hpp>
 #include <soma/ops/views/cast.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace SOMA_NAMESPACE {
@@ -29,9 +31,17 @@ struct ConvertedOperand {
 
 // True if sums in the two directions need different conversions.
 constexpr bool has_direction(const Quantizer& quantizer) {
-  return quantizer.scaling.policy != ScalePolicy::none &&
-         quantizer.scaling.granularity != Granularity::tensor &&
-         quantizer.scaling.granularity != Granularity::block_128x128;
+  if (quantizer.rotation.size != 0) return true;
+  return quantizer.scaling.policy != ScalePolicy::none && !is_square(quantizer.scaling.granularity);
+}
+
+// True if the two products that read the operand need different conversions.
+constexpr bool is_converted_twice(const LinearOperand& operand) {
+  return operand.second.has_value() || has_direction(operand.quantizer);
+}
+
+constexpr const Quantizer& quantizer_of(const LinearOperand& operand, bool second) {
+  return second && operand.second ? *operand.second : operand.quantizer;
 }
 
 constexpr bool leaves_alone(const Quantizer& quantizer, DType stored) {
@@ -55,31 +65,23 @@ inline Outputs cast_operand(Context& context, const Quantizer& quantizer, const 
 struct OperandUse {
   bool along_rows = false, parameter = false, training = false, record = false;
   std::uint32_t step = 0;
+  Draw signs{};  // of the product's rotation
 };
 
-inline float largest_magnitude(Context& context, const Tensor& x) {
-  const TensorRows all = rows_of(context, x);
-  const std::size_t rows = all.shape().rows(), columns = all.shape().columns();
-  AtomicMaximum amax;
-  for_ranges(context, rows, columns, [&](std::size_t begin, std::size_t end) {
-    float largest = 0;
-    context.kernels().quantize({.rows = end - begin,
-                                .columns = columns,
-                                .x = part(operand(all), begin, 0),
-                                .amax = &largest});
-    amax.include(largest);
-  });
-  return amax.value();
-}
-
 inline ConvertedOperand convert_operand(Context& context, LinearOperand& operand,
-                                        const GlobalMaximum& maximum, const Tensor& x,
+                                        const GlobalMaximum& maximum, const Tensor& stored,
                                         const Sequences& sequences, const OperandUse& use) {
-  QuantizeSetting setting{.quantizer = operand.quantizer,
+  QuantizeSetting setting{.quantizer = quantizer_of(operand, use.along_rows),
                           .along_rows = use.along_rows,
                           .parameter = use.parameter,
                           .draw = operand.draw};
   setting.draw.step = use.step;
+  Tensor x = stored;
+  if (const Rotation rotation = std::exchange(setting.quantizer.rotation, {}); rotation.size != 0) {
+    Draw signs = use.signs;
+    signs.step = use.step;
+    x = rotated(context, stored, rotation, signs, use.along_rows, use.parameter, sequences);
+  }
   if (leaves_alone(setting.quantizer, x.dtype())) return {x, 1};
   Scaling& scaling = setting.quantizer.scaling;
   const bool remembers = scaling.policy == ScalePolicy::delayed;
@@ -88,10 +90,17 @@ inline ConvertedOperand convert_operand(Context& context, LinearOperand& operand
   const bool global = maximum.run != nullptr && !use.parameter;
   if (global && scaling.policy == ScalePolicy::current &&
       scaling.granularity == Granularity::tensor) {
-    float amax = largest_magnitude(context, x);
+    float amax = largest_magnitude(context, x, has_nan_scales(scaling, setting.quantizer.format));
     maximum.run(maximum.self, {&amax, 1});
     setting.scale = scale_for(scaling, setting.quantizer.format, amax);
     scaling.policy = ScalePolicy::delayed;
+  }
+  const bool two_scales =
+      scaling.policy == ScalePolicy::current && scaling.format == ScaleFormat::e4m3;
+  if (two_scales) {
+    float amax = largest_magnitude(context, x, true);
+    if (global) maximum.run(maximum.self, {&amax, 1});
+    setting.scale = tensor_scale_for(setting.quantizer.format, amax);
   }
   const Outputs made = is_cast(setting.quantizer)
                            ? cast_operand(context, setting.quantizer, x)
@@ -101,18 +110,20 @@ inline ConvertedOperand convert_operand(Context& context, LinearOperand& operand
   if (operand.statistics != nullptr && use.training && use.record &&
       !(use.along_rows && !use.parameter))
     *operand.statistics += inspect_conversion(context, x, made, setting);
-  const bool codes = quantized_code_dtype(operand.quantizer) >= 0;
-  return {made[0], codes ? made[1].data<float>()[0] : 1, amax};
+  const bool codes = quantized_code_dtype(setting.quantizer) >= 0;
+  return {made[0], codes ? made[1].data<float>()[0] : two_scales ? setting.scale : 1, amax};
 }
 
 inline ConvertedOperand converted_weight(Context& context, LinearFormats& formats,
                                          const Tensor& weight, bool along_rows,
                                          const QuantizedLinearSetting& setting) {
-  const Quantizer& quantizer = formats.weight.quantizer;
-  if (leaves_alone(quantizer, weight.dtype())) return {weight, 1};
+  const Quantizer& quantizer = quantizer_of(formats.weight, along_rows);
+  if (quantizer.rotation.size == 0 && leaves_alone(quantizer, weight.dtype())) return {weight, 1};
   LinearFormats::Converted& kept =
-      along_rows && has_direction(quantizer) ? formats.backward : formats.forward;
-  const bool fresh = kept.source == weight.identity() && kept.wanted_scale == formats.weight.scale;
+      along_rows && is_converted_twice(formats.weight) ? formats.backward : formats.forward;
+  const std::uint32_t step = quantizer.rotation.signs == Rotation::Signs::drawn ? setting.step : 0;
+  const bool fresh = kept.source == weight.identity() &&
+                     kept.wanted_scale == formats.weight.scale && kept.step == step;
   if (!fresh) {
     const ConvertedOperand made =
         convert_operand(context, formats.weight, formats.maximum, weight, {},
@@ -120,8 +131,9 @@ inline ConvertedOperand converted_weight(Context& context, LinearFormats& format
                          .parameter = true,
                          .training = setting.training,
                          .record = setting.record,
-                         .step = setting.step});
-    kept = {weight.identity(), formats.weight.scale, made.values, made.scale, made.amax};
+                         .step = setting.step,
+                         .signs = formats.signs[along_rows ? 1 : 0]});
+    kept = {weight.identity(), formats.weight.scale, step, made.values, made.scale, made.amax};
   } else if (setting.training) {
     // An evaluation may have made the conversion: the step still counts its amax.
     formats.weight.amax = (std::max)(formats.weight.amax, kept.amax);
@@ -141,7 +153,8 @@ inline void quantized_linear_host(const OperatorCall& call) {
                            {.along_rows = along_rows,
                             .training = setting.training,
                             .record = setting.record,
-                            .step = setting.step});
+                            .step = setting.step,
+                            .signs = formats.signs[along_rows ? 2 : 0]});
   };
   const ConvertedOperand input = convert(false);
   const ConvertedOperand kernel = converted_weight(context, formats, weight, false, setting);
@@ -156,7 +169,7 @@ inline void quantized_linear_host(const OperatorCall& call) {
       {input.values, kernel.values, input_or_none(call.inputs, 2), input_or_none(call.inputs, 3)},
       call.sequences);
   ConvertedOperand kept{Tensor::empty(context, Shape{0}), 1};
-  if (setting.record) kept = has_direction(formats.x.quantizer) ? convert(true) : input;
+  if (setting.record) kept = is_converted_twice(formats.x) ? convert(true) : input;
   call.outputs[0] = made[0];
   call.outputs[1] = made[1];
   call.outputs[2] = kept.values;
@@ -174,10 +187,11 @@ inline void quantized_linear_gradient(const GradientCall& call) {
                            {.along_rows = along_rows,
                             .training = setting.training,
                             .record = true,
-                            .step = setting.step});
+                            .step = setting.step,
+                            .signs = formats.signs[along_rows ? 2 : 1]});
   };
   ConvertedOperand dy;
-  if (is_wanted(call, 0) || !has_direction(formats.gradient.quantizer)) dy = convert(false);
+  if (is_wanted(call, 0) || !is_converted_twice(formats.gradient)) dy = convert(false);
   if (is_wanted(call, 0)) {
     const ConvertedOperand kernel =
         converted_weight(context, formats, call.inputs[1], true, setting);
@@ -192,7 +206,7 @@ inline void quantized_linear_gradient(const GradientCall& call) {
             .reshape(call.inputs[0].shape());
   }
   if (is_wanted(call, 1)) {
-    if (has_direction(formats.gradient.quantizer)) dy = convert(true);
+    if (is_converted_twice(formats.gradient)) dy = convert(true);
     Gradient& gradient = call.input_gradients[1];
     gradient.values = run(context, ops::matmul,
                           MatmulSetting{.transpose_a = true,

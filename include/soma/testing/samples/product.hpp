@@ -142,7 +142,7 @@ inline std::vector<std::size_t> reference_row_groups(const QuantizeSetting& sett
                                                      std::size_t rows) {
   const Scaling& scaling = setting.quantizer.scaling;
   const ScalingBlock along = scaling_block(scaling.granularity);
-  const bool turned = setting.along_rows && scaling.granularity != Granularity::block_128x128;
+  const bool turned = setting.along_rows && !is_square(scaling.granularity);
   const std::size_t step = turned ? along.columns : along.rows;
   std::vector<std::size_t> groups(rows, 0);
   if (has_one_scale(scaling)) return groups;
@@ -183,7 +183,7 @@ inline std::vector<ReferenceTensor> quantize_reference(const Sample& sample,
   const bool one = has_one_scale(scaling), codes = quantized_code_dtype(quantizer) >= 0;
   const std::size_t rows = inputs[0].shape.rows(), columns = inputs[0].shape.columns();
   const std::vector<std::size_t> row_groups = reference_row_groups(setting, rows);
-  const bool turned = setting.along_rows && scaling.granularity != Granularity::block_128x128;
+  const bool turned = setting.along_rows && !is_square(scaling.granularity);
   const ScalingBlock along = scaling_block(scaling.granularity);
   const std::size_t width = one ? 0 : turned ? along.rows : along.columns;
   const std::size_t grid_columns = width == 0 ? 1 : (columns + width - 1) / width;
@@ -200,11 +200,15 @@ inline std::vector<ReferenceTensor> quantize_reference(const Sample& sample,
       amax[block_of(i)] = (std::max)(amax[block_of(i)], size);
       largest = (std::max)(largest, size);
     }
+  std::vector<float> counted = amax;
+  if (has_nan_scales(scaling, quantizer.format))
+    for (std::size_t i = 0; i < x.size(); ++i)
+      if (!std::isfinite(x[i])) counted[block_of(i)] = std::numeric_limits<float>::infinity();
   for (std::size_t g = 0; g < scales.size(); ++g)
     if (scaling.policy != ScalePolicy::none)
       scales[g] = scaling.policy == ScalePolicy::delayed
                       ? setting.scale
-                      : scale_for(scaling, quantizer.format, amax[g]);
+                      : scale_for(scaling, quantizer.format, counted[g]);
 
   const float limit = decode(quantizer.format, quantizer.format.max_finite_code());
   ReferenceTensor values{inputs[0].shape, {}};
@@ -243,7 +247,8 @@ inline OperatorSamples quantize_samples() {
   };
   for (const Granularity granularity :
        {Granularity::tensor, Granularity::row, Granularity::block_1x128, Granularity::block_128x128,
-        Granularity::group_32})
+        Granularity::group_32, Granularity::group_16, Granularity::block_16x16,
+        Granularity::block_32x32})
     for (const bool along_rows : {false, true}) {
       add({19, 150}, {.quantizer = {.format = formats::fp8_e4m3fn,
                                     .scaling = scaling(granularity, ScaleFormat::power_of_two)},

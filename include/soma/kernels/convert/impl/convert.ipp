@@ -47,7 +47,7 @@ class ConvertPlan {
   // Half of a large last-level cache: the start of a longer target is evicted before it can be read
   // from there.
   static constexpr std::size_t streaming_bytes = std::size_t{16} << 20;
-  static constexpr std::size_t most_blocks = item_elements / 32;
+  static constexpr std::size_t most_blocks = item_elements / 16;
 
   struct Item {
     std::size_t first_row, end_row, first_column, columns;
@@ -82,7 +82,9 @@ class ConvertPlan {
 
   // Adds the largest finite magnitudes of an item's rows to those in `amax`, one for each scaling
   // block.
-  void collect_amax(const Item& item, std::size_t first, std::size_t end, float* amax) const;
+  // `marks_infinite`: infinity where a number is not finite.
+  void collect_amax(const Item& item, std::size_t first, std::size_t end, float* amax,
+                    bool marks_infinite) const;
 
   // Rows that share scaling blocks are converted together: first amax, if it determines the scale,
   // then the codes.
@@ -92,7 +94,7 @@ class ConvertPlan {
   ConstCodeSpan from_;
   CodeSpan to_;
   ConvertOptions options_;
-  bool scaled_ = false;
+  bool scaled_ = false, nan_scales_ = false;
   ScalingBlock block_{}, source_block_{};
   ScaleGrid grid_{}, source_grid_{};
   std::size_t segment_ = 0, segments_ = 0, band_ = 0, bands_ = 0;
@@ -183,6 +185,7 @@ SOMA_INLINE ConvertPlan::ConvertPlan(Context& context, ConstCodeSpan from, CodeS
                                      const ConvertOptions& options)
     : context_(context), from_(from), to_(to), options_(options) {
   scaled_ = options.scaling.policy != ScalePolicy::none;
+  nan_scales_ = scaled_ && has_nan_scales(options.scaling, to.format);
   if (options_.draw_row_stride == 0) options_.draw_row_stride = to.columns;
   const Granularity granularity = scaled_ ? options.scaling.granularity : Granularity::tensor;
   const bool source_scaled = !options.source_scales.empty();
@@ -201,7 +204,9 @@ SOMA_INLINE ConvertPlan::ConvertPlan(Context& context, ConstCodeSpan from, CodeS
       granularity == Granularity::row ? (std::max)(to_.columns, std::size_t{1}) : item_elements;
   segments_ = (to_.columns + segment_ - 1) / segment_;
   const std::size_t rows_that_fit = item_elements / (std::min)(segment_, to_.columns);
-  band_ = block_.rows == 128 ? 128 : (std::max)(std::size_t{1}, rows_that_fit);
+  const std::size_t together = (std::max)(std::size_t{1}, block_.rows);
+  band_ = (std::max)(std::size_t{1}, rows_that_fit / together) * together;
+  if (block_.rows == 128) band_ = 128;
   bands_ = (to_.rows + band_ - 1) / band_;
 
   args_.from_params = make_codec_params(from_.format);
@@ -218,12 +223,18 @@ SOMA_INLINE void ConvertPlan::run() {
   const bool one_block = block_.rows == 0;
   const bool current = options_.scaling.policy == ScalePolicy::current;
   if (current && one_block) {
+    AtomicMaximum marked;
     for_each_item([&](const Item& item) {
       float amax = 0;
-      collect_amax(item, item.first_row, item.end_row, &amax);
+      collect_amax(item, item.first_row, item.end_row, &amax, nan_scales_);
+      marked.include(amax);
+      if (options_.amax.empty()) return;
+      amax = 0;
+      collect_amax(item, item.first_row, item.end_row, &amax, false);
       tensor_amax.include(amax);
     });
-    options_.scales[0] = scale_for(options_.scaling, to_.format, tensor_amax.value());
+    options_.scales[0] =
+        scale_for(options_.scaling, to_.format, marked.value(), options_.tensor_scale);
   }
   const bool late_amax = one_block && !options_.amax.empty() && !current;
   for_each_item([&](const Item& item) { convert_item(item, late_amax ? &tensor_amax : nullptr); });
@@ -256,11 +267,12 @@ SOMA_INLINE ConvertArgs ConvertPlan::row_args(const Item& item, std::size_t row)
 }
 
 SOMA_INLINE void ConvertPlan::collect_amax(const Item& item, std::size_t first, std::size_t end,
-                                           float* amax) const {
+                                           float* amax, bool marks_infinite) const {
   for (std::size_t row = first; row < end; ++row) {
     ConvertArgs args = row_args(item, row);
     args.to = nullptr;
     args.amax = amax;
+    args.marks_infinite = marks_infinite;
     context_.kernels().convert(args);
   }
 }
@@ -281,12 +293,21 @@ SOMA_INLINE void ConvertPlan::convert_item(const Item& item, AtomicMaximum* tens
         grid_row * grid_.columns + (block_.columns == 0 ? 0 : item.first_column / block_.columns);
     std::fill_n(amax.begin(), blocks, 0.0f);
     if (current) {
-      collect_amax(item, first, end, amax.data());
-      for (std::size_t g = 0; g < blocks; ++g)
-        options_.scales[at + g] = scale_for(options_.scaling, to_.format, amax[g]);
+      collect_amax(item, first, end, amax.data(), nan_scales_);
+      bool finite = true;
+      for (std::size_t g = 0; g < blocks; ++g) {
+        options_.scales[at + g] =
+            scale_for(options_.scaling, to_.format, amax[g], options_.tensor_scale);
+        finite = finite && amax[g] <= (std::numeric_limits<float>::max)();
+      }
+      if (!finite && wants_amax) {
+        std::fill_n(amax.begin(), blocks, 0.0f);
+        collect_amax(item, first, end, amax.data(), false);
+      }
     }
     if (scaled_)
-      for (std::size_t g = 0; g < blocks; ++g) inverse[g] = 1.0f / options_.scales[at + g];
+      for (std::size_t g = 0; g < blocks; ++g)
+        inverse[g] = 1.0f / (options_.scales[at + g] * options_.tensor_scale);
     for (std::size_t row = first; row < end; ++row) {
       ConvertArgs args = row_args(item, row);
       if (scaled_) args.inverse_scales = inverse.data();
@@ -308,7 +329,8 @@ SOMA_INLINE void convert(Context& context, const ConstCodeSpan& from, const Code
   if (to.size() == 0) {
     for (float& amax : options.amax) amax = 0;
     if (options.scaling.policy == ScalePolicy::current)
-      for (float& scale : options.scales) scale = 1;
+      for (float& scale : options.scales)
+        scale = scale_for(options.scaling, to.format, 0, options.tensor_scale);
     return;
   }
   detail::ConvertPlan(context, from, to, options).run();
