@@ -13,3 +13,4 @@ class Launch;
 int train(const TrainOptions& options, Launch& launch, const std::vector<std::string>& command);
 int evaluate(const EvaluateOptions& options);
 int describe(const DescribeOptions& options);
+int merge(const MergeOptions& options);

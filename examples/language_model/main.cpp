@@ -18,6 +18,8 @@ constexpr const char* epilogue = R"(
 Examples
   language_model train --model gpt2 --data letters.txt --divider=--- --output tuned
   language_model train --model smollm2-135m --data questions.jsonl --output tuned
+  language_model train --model gpt2 --data letters.jsonl --lora 8 --output adapter
+  language_model merge --model gpt2 --adapter adapter --output tuned
   language_model evaluate --model tuned --data held_out.txt --stride 512
   mpirun -n 4 language_model train --model gpt2 --data letters.jsonl --output tuned
 
@@ -30,6 +32,7 @@ struct Program {
   TrainOptions train;
   EvaluateOptions evaluate;
   DescribeOptions describe;
+  MergeOptions merge;
 
   Program() {
     set_up(app, "language_model");
@@ -39,12 +42,14 @@ struct Program {
         train);
     add_options(add_command(app, "evaluate", "measures the perplexity of documents"), evaluate);
     add_options(add_command(app, "describe", "describes a model's folder"), describe);
+    add_options(add_command(app, "merge", "adds an adapter to its model's weights"), merge);
   }
 
   int run(Launch& launch, const std::vector<std::string>& command) {
     const std::string name = app.get_subcommands().front()->get_name();
     if (name == "train") return ::train(train, launch, command);
     check_alone(name);
+    if (name == "merge") return ::merge(merge);
     return name == "evaluate" ? ::evaluate(evaluate) : ::describe(describe);
   }
 };

@@ -35,3 +35,9 @@ soma::models::TrainedTokens trained_tokens(const std::string& name) {
   using namespace soma::models;
   return name == "all" ? TrainedTokens::all : TrainedTokens::answers;
 }
+
+std::optional<soma::DType> weights_type(const std::string& name) {
+  if (name.empty()) return std::nullopt;
+  if (name == "bf16") return soma::DType::bf16;
+  return name == "fp16" ? soma::DType::fp16 : soma::DType::fp32;
+}

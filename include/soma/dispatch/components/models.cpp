@@ -2,6 +2,7 @@
 
 #include <soma/models/decoder/impl/config_json.ipp>
 #include <soma/models/decoder/impl/files.ipp>
+#include <soma/models/impl/adapter_files.ipp>
 #include <soma/models/impl/answering.ipp>
 #include <soma/models/impl/bert_config_json.ipp>
 #include <soma/models/impl/config_reader.ipp>
