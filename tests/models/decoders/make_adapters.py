@@ -37,7 +37,7 @@ def make(name, folder):
     generator = torch.Generator().manual_seed(100 + sorted(CASES).index(name))
     for key, parameter in model.named_parameters():
         if "lora_" in key:
-            parameter.data.copy_(0.2 * torch.randn(parameter.shape, generator=generator))
+            parameter.data.copy_(0.1 * torch.randn(parameter.shape, generator=generator))
     model.peft_config["default"].base_model_name_or_path = base
     model.save_pretrained(path)
     (path / "README.md").unlink(missing_ok=True)
