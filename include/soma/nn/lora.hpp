@@ -92,8 +92,8 @@ std::size_t adapt(const Products& products, const Parameters& parameters, const 
 
 // Gives each linear layer that the targets name an adapter, and returns the number of layers. The
 // scope's seed draws the initial values, and its `later` may postpone them. Freezes nothing. Errors
-// operator.value: a number out of range; a target that names no linear layer (an embedding has
-// none); a model that has adapters already.
+// operator.value, random.probability: a number out of range; operator.value: a target that names no
+// linear layer, as an embedding is none; a model that has adapters already.
 template <class Model>
 std::size_t adapt(const Model& model, const Scope& scope, const LoraOptions& options = {}) {
   return detail::adapt(products(model), parameters(model), scope, options);

@@ -14,6 +14,7 @@
 #include "support/errors.hpp"
 #include "support/tensors.hpp"
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -51,7 +52,6 @@ struct AdapterTraining {
   double rate = 1e-2;
   CheckpointStore* checkpoints = nullptr;
   bool resume = false;
-  const char* freeze = nullptr;  // before adapters are added, more than they freeze
 };
 
 using Values = std::map<std::string, std::vector<std::byte>>;
@@ -141,7 +141,8 @@ TEST_CASE("an adapter of bf16 with nearest rounding would not move", "[unit][mod
   optim::AdamW optimizer(context, optim::decay_groups(parameters, 0));
   for (int i = 0; i < 20; ++i) {
     for (const Var* var : {&narrow, &wide})
-      var->set_gradient({Tensor::full(context, a.shape(), i % 2 == 0 ? 1.0f : -0.5f)});
+      var->set_gradient(
+          {.values = Tensor::full(context, a.shape(), i % 2 == 0 ? 1.0f : -0.5f), .rows = {}});
     optimizer.step({.rate = 2.5e-5});
   }
   std::size_t moved = 0;
@@ -222,10 +223,7 @@ TEST_CASE("checkpoints of adapters hold them alone, and the hash of the rest", "
   LanguageModel changed = LanguageModel::from_pretrained(context, gpt2_texts);
   copy(Tensor::full(context, {16}, 0.5f), changed.model().norm.centred.bias.value());
   changed.save(other);
-  CheckpointFolder again(folder / "run");
-  AdapterTraining elsewhere = part;
-  elsewhere.checkpoints = &again;
-  CHECK(soma_test::message_of([&] { trained_values(other, elsewhere); }).find("frozen.values") !=
+  CHECK(soma_test::message_of([&] { trained_values(other, part); }).find("frozen.values") !=
         std::string::npos);
 }
 
@@ -275,7 +273,7 @@ TEST_CASE("an adapted model is saved as an adapter, or merged", "[unit][models]"
   CHECK(loaded.merge() < 1.2e-7);
   CHECK_FALSE(loaded.adapted());
   const float merged = losses(loaded);
-  CHECK(merged == Approx(tuned).epsilon(1e-6));
+  CHECK(std::fabs(merged / tuned - 1) < 1e-6f);
   loaded.save(folder / "model");
   LanguageModel again = LanguageModel::from_pretrained(context, folder / "model");
   CHECK(losses(again) == merged);
