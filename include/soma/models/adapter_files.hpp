@@ -46,8 +46,8 @@ AdapterConfig load_adapter(Context& context, const Model& model, const nn::Scope
   return detail::load_adapter(context, nn::products(model), nn::parameters(model), scope, folder);
 }
 
-// Writes the folder. `source`: the adapters under the parameters' names, if other ranks hold some of
-// them; nullptr: those of the parameters. An earlier adapter of that name is replaced, but stays
+// Writes the folder. `source`: the adapters under the parameters' names, if other ranks hold some
+// of them; nullptr: those of the parameters. An earlier adapter of that name is replaced, but stays
 // until the new one is complete. Errors file.write; state.missing_name.
 void save_adapter(std::string_view path, const Parameters& parameters, const AdapterConfig& config,
                   TensorSource* source = nullptr);

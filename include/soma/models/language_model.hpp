@@ -85,7 +85,7 @@ class LanguageModel final : public nn::Task {
   void adapt(const nn::LoraOptions& options);
   // The same with the adapters of a folder. Errors of models::load_adapter.
   void load_adapter(const std::string& folder);
-  bool adapted() const { return adapter_.has_value(); }
+  bool adapted() const;
   // Writes the adapters' folder. `source`: SaveDecoderOptions::source. Errors of
   // models::save_adapter.
   void save_adapter(std::string_view folder, TensorSource* source = nullptr) const;

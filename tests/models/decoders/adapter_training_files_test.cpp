@@ -149,7 +149,7 @@ TEST_CASE("an adapter of bf16 with nearest rounding would not move", "[unit][mod
   const auto after = soma_test::bits(context, narrow.value());
   for (std::size_t i = 0; i < after.size(); i += 2)
     moved += std::memcmp(&after[i], &before[i], 2) != 0 ? 1 : 0;
-  CHECK(moved < 12);  // of 48: the smallest numbers
+  CHECK(moved < 12);  // among 48: the smallest numbers
   CHECK(soma_test::bits(context, wide.value()) != wide_before);
 }
 

@@ -158,6 +158,8 @@ SOMA_INLINE void LanguageModel::load_adapter(const std::string& folder) {
   adapter_ = std::move(loaded);
 }
 
+SOMA_INLINE bool LanguageModel::adapted() const { return adapter_.has_value(); }
+
 SOMA_INLINE void LanguageModel::save_adapter(std::string_view folder, TensorSource* source) const {
   models::save_adapter(folder, parameters_, adapter_.value_or(AdapterConfig{}), source);
 }
