@@ -30,6 +30,7 @@ Exit code: 0 done, 1 the run failed, 2 the command line cannot be understood.)";
 struct Program {
   CLI::App app{"Fine-tunes decoder-only language models.", "language_model"};
   TrainOptions train;
+  PlanCommand plan;
   EvaluateOptions evaluate;
   DescribeOptions describe;
   MergeOptions merge;
@@ -40,6 +41,8 @@ struct Program {
     add_options(
         add_command(app, "train", "trains a model on documents, or on prompts with answers"),
         train);
+    add_options(add_command(app, "plan", "prints how fast and large a training would be on ranks"),
+                plan);
     add_options(add_command(app, "evaluate", "measures the perplexity of documents"), evaluate);
     add_options(add_command(app, "describe", "describes a model's folder"), describe);
     add_options(add_command(app, "merge", "adds an adapter to its model's weights"), merge);
@@ -49,6 +52,7 @@ struct Program {
     const std::string name = app.get_subcommands().front()->get_name();
     if (name == "train") return ::train(train, launch, command);
     check_alone(name);
+    if (name == "plan") return ::plan(plan, launch);
     if (name == "merge") return ::merge(merge);
     return name == "evaluate" ? ::evaluate(evaluate) : ::describe(describe);
   }

@@ -170,6 +170,11 @@ void add_options(CLI::App& command, TrainOptions& options) {
   add_weights_files(command, options.save_dtype, options.shard_bytes);
 }
 
+void add_options(CLI::App& command, PlanCommand& options) {
+  add_options(command, options.train);
+  add_plan(command, options.plan);
+}
+
 void add_options(CLI::App& command, EvaluateOptions& options) {
   add_data(command, "--data", options.data, "as of train")->required();
   add_text(command, options.text);

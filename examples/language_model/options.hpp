@@ -36,6 +36,11 @@ struct TrainOptions : RunOptions {
   std::size_t shard_bytes = 0;  // 0: any
 };
 
+struct PlanCommand {
+  TrainOptions train;
+  PlanSettings plan;
+};
+
 struct EvaluateOptions {
   ComputeOptions compute;
   TextOptions text;
@@ -58,6 +63,7 @@ struct MergeOptions {
 };
 
 void add_options(CLI::App& command, TrainOptions& options);
+void add_options(CLI::App& command, PlanCommand& options);
 void add_options(CLI::App& command, EvaluateOptions& options);
 void add_options(CLI::App& command, DescribeOptions& options);
 void add_options(CLI::App& command, MergeOptions& options);

@@ -32,34 +32,10 @@ using soma::models::LanguageModel;
 void check_model(const TrainOptions& options) {
   const soma::models::DecoderConfig config =
       soma::models::load_decoder_config(options.model).config;
-  if (options.ranks.has_pipeline() && config.tied)
-    throw UsageError("--partitions, --microbatches and --memory-limit cannot cut " +
-                     soma::quoted(options.model) +
+  if (options.ranks.partitions != "1" && !options.ranks.automatic() && config.tied)
+    throw UsageError("--partitions cannot cut " + soma::quoted(options.model) +
                      ": its head is the table of tokens (tie_word_embeddings), which the first "
                      "and the last stage would both have");
-}
-
-std::optional<soma::nn::LoraOptions> lora_options(const LoraCommand& given) {
-  if (given.rank == 0) return std::nullopt;
-  soma::nn::LoraOptions lora{.rank = given.rank};
-  if (given.alpha) lora.alpha = *given.alpha;
-  if (given.dropout) lora.dropout = *given.dropout;
-  if (!given.targets.empty()) lora.targets = given.targets;
-  return lora;
-}
-
-LanguageModel make_model(soma::Context& context, const TrainOptions& options,
-                         soma::nn::Later* later) {
-  return LanguageModel::from_pretrained(context, options.model,
-                                        {.length = options.text.length,
-                                         .overlap = options.overlap,
-                                         .trained = trained_tokens(options.trained),
-                                         .seed = options.seed,
-                                         .dropout = options.dropout,
-                                         .recompute = options.recompute,
-                                         .adapter = options.adapter,
-                                         .lora = lora_options(options.lora),
-                                         .later = later});
 }
 
 soma::models::SaveLanguageModelOptions save_options(const TrainOptions& options,
@@ -123,7 +99,7 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   if (rows.held_out.empty()) check_validation(options);
   soma::nn::Later later;  // a rank makes or reads only the weights of its stage
   if (pipeline) settings.pipeline.later = &later;
-  LanguageModel model = make_model(context, options, settings.pipeline.later);
+  LanguageModel model = training_model(context, options, settings.pipeline.later);
   soma::data::BatchOptions batching = batch_options(options);
   const auto source = model.batches(rows.train, batching, &stop_requested);
   batching.shuffle = false;
