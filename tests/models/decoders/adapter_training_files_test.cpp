@@ -179,6 +179,23 @@ TEST_CASE("trained adapters have the same bits for threads, ranks and recomputat
     }
 }
 
+TEST_CASE("adapters are trained in every precision", "[unit][models]") {
+  for (const Precision& precision : precision_presets()) {
+    INFO(precision.name);
+    const AdapterTraining how{.precision = precision, .steps = 2};
+    const Values values = trained_values(llama_texts, how);
+    for (const auto& [name, bits] : values) {
+      if (!name.ends_with("lora_A.weight") && !name.ends_with("lora_B.weight")) continue;
+      INFO(name);
+      CHECK(values.at(name + " before").size() == bits.size());  // fp32 before and after
+      CHECK(values.at(name + " before") != bits);
+    }
+    AdapterTraining other = how;
+    other.threads = 2;
+    CHECK(trained_values(llama_texts, other) == values);
+  }
+}
+
 TEST_CASE("dropout of adapters is off in evaluations", "[unit][models]") {
   auto context = make_context({.threads = 1});
   const auto loss = [&](float dropout, bool training) {
