@@ -11,6 +11,8 @@ class Launch;
 
 // `command` is the typed command line: program, command, options.
 int train(const TrainOptions& options, Launch& launch, const std::vector<std::string>& command);
+int plan(const PlanCommand& options, Launch& launch);
 int evaluate(const EvaluateOptions& options);
 int generate(const GenerateOptions& options);
 int describe(const DescribeOptions& options);
+int merge(const MergeOptions& options);

@@ -12,11 +12,13 @@
 int describe(const DescribeOptions& options) {
   using namespace soma::models;
   Compute compute(options.compute);
-  const LanguageModel model = LanguageModel::from_pretrained(compute.context(), options.model);
+  const LanguageModel model = LanguageModel::from_pretrained(compute.context(), options.model,
+                                                             {.adapter = options.adapter});
   const DecoderConfig& config = model.config();
-  std::size_t parameters = 0;
+  std::size_t parameters = 0, adapters = 0;
   for (const soma::Parameter& parameter : model.parameters())
-    parameters += parameter.value().elements();
+    (parameter.role == soma::ParameterRole::adapter ? adapters : parameters) +=
+        parameter.value().elements();
   const soma::nn::DecoderOptions& layer = config.layer;
   const auto yes = [](bool what) { return what ? "yes" : "no"; };
   std::cout << "  kind              " << decoder_kind_names[static_cast<std::size_t>(config.kind)]
@@ -35,5 +37,6 @@ int describe(const DescribeOptions& options) {
             << "  end of a text     "
             << (model.end_id() < 0 ? "none" : model.tokenizer().bytes_of(model.end_id())) << '\n'
             << "  usual length      " << model.length() << '\n';
+  if (model.adapted()) std::cout << "  adapter           " << adapters << " parameters\n";
   return 0;
 }

@@ -20,7 +20,8 @@ namespace {
 soma::models::LanguageModel make_model(soma::Context& context, const EvaluateOptions& options) {
   using soma::models::LanguageModel;
   soma::models::LanguageModelOptions settings{.length = options.text.length,
-                                              .trained = trained_tokens(options.trained)};
+                                              .trained = trained_tokens(options.trained),
+                                              .adapter = options.adapter};
   if (options.stride == 0) return LanguageModel::from_pretrained(context, options.model, settings);
   const soma::models::DecoderConfig config =
       soma::models::load_decoder_config(options.model).config;

@@ -18,6 +18,8 @@ constexpr const char* epilogue = R"(
 Examples
   language_model train --model gpt2 --data letters.txt --divider=--- --output tuned
   language_model train --model smollm2-135m --data questions.jsonl --output tuned
+  language_model train --model gpt2 --data letters.jsonl --lora 8 --output adapter
+  language_model merge --model gpt2 --adapter adapter --output tuned
   language_model evaluate --model tuned --data held_out.txt --stride 512
   language_model generate --model tuned --prompt "Dear " --temperature 0.8 --seed 1
   mpirun -n 4 language_model train --model gpt2 --data letters.jsonl --output tuned
@@ -29,9 +31,11 @@ Exit code: 0 done, 1 the run failed, 2 the command line cannot be understood.)";
 struct Program {
   CLI::App app{"Fine-tunes decoder-only language models.", "language_model"};
   TrainOptions train;
+  PlanCommand plan;
   EvaluateOptions evaluate;
   GenerateOptions generate;
   DescribeOptions describe;
+  MergeOptions merge;
 
   Program() {
     set_up(app, "language_model");
@@ -39,9 +43,12 @@ struct Program {
     add_options(
         add_command(app, "train", "trains a model on documents, or on prompts with answers"),
         train);
+    add_options(add_command(app, "plan", "prints how fast and large a training would be on ranks"),
+                plan);
     add_options(add_command(app, "evaluate", "measures the perplexity of documents"), evaluate);
     add_options(add_command(app, "generate", "writes texts that continue prompts"), generate);
     add_options(add_command(app, "describe", "describes a model's folder"), describe);
+    add_options(add_command(app, "merge", "adds an adapter to its model's weights"), merge);
   }
 
   int run(Launch& launch, const std::vector<std::string>& command) {
@@ -49,6 +56,8 @@ struct Program {
     if (name == "train") return ::train(train, launch, command);
     check_alone(name);
     if (name == "generate") return ::generate(generate);
+    if (name == "plan") return ::plan(plan, launch);
+    if (name == "merge") return ::merge(merge);
     return name == "evaluate" ? ::evaluate(evaluate) : ::describe(describe);
   }
 };

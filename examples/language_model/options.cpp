@@ -73,13 +73,55 @@ void add_trained(CLI::App& command, std::string& trained) {
       ->group(data_group);
 }
 
-CLI::Option* add_model(CLI::App& command, std::string& model) {
-  return command
+CLI::Option* add_model(CLI::App& command, std::string& model, std::string& adapter) {
+  command
       .add_option("--model", model,
                   "folder of a model: config.json, weights as .safetensors, the tokenizer's files")
       ->required()
       ->type_name("DIR")
       ->group(model_group);
+  return command
+      .add_option("--adapter", adapter,
+                  "folder of an adapter of that model: adapter_config.json, "
+                  "adapter_model.safetensors")
+      ->type_name("DIR")
+      ->group(model_group);
+}
+
+void add_weights_files(CLI::App& command, std::string& save_dtype, std::size_t& shard_bytes) {
+  command
+      .add_option("--save-dtype", save_dtype,
+                  "type of the weights in --output; default: that of the model's files")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
+      ->group(output_group);
+  command
+      .add_option("--shard-bytes", shard_bytes,
+                  "most bytes (or 500MiB, 5GiB) of a file of weights in --output; 0: one file")
+      ->check(count_from(0, std::uint64_t{1} << 50))
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str()
+      ->type_name("BYTES")
+      ->group(output_group);
+}
+
+void add_lora(CLI::App& command, LoraCommand& lora) {
+  const auto number = [&](const char* name, auto& value, const char* type, const char* help) {
+    return command.add_option(name, value, help)->type_name(type)->group(model_group);
+  };
+  CLI::Option* rank = number("--lora", lora.rank, "RANK",
+                             "train adapters (LoRA) of that rank in place of the model's own "
+                             "weights; --output is then an adapter's folder");
+  rank->check(some);
+  number("--lora-alpha", lora.alpha, "X", "their factor is alpha / rank; default: 16")
+      ->check(between(1e-6, 1e6))
+      ->needs(rank);
+  number("--lora-dropout", lora.dropout, "X", "dropout of their inputs; default: 0")
+      ->check(between(0, 0.99))
+      ->needs(rank);
+  number("--lora-targets", lora.targets, "NAME ...",
+         "names of layers, such as c_attn, or q_proj v_proj; default: all-linear")
+      ->take_all()
+      ->needs(rank);
 }
 
 }  // namespace
@@ -108,7 +150,9 @@ void add_options(CLI::App& command, TrainOptions& options) {
       ->type_name("N")
       ->group(data_group);
   add_trained(command, options.trained);
-  add_model(command, options.model);
+  CLI::Option* const adapter = add_model(command, options.model, options.adapter);
+  add_lora(command, options.lora);
+  adapter->excludes("--lora");
   command
       .add_option("--dropout", options.dropout,
                   "dropout of hidden states, attention and embeddings; default: config.json's")
@@ -123,19 +167,12 @@ void add_options(CLI::App& command, TrainOptions& options) {
   options.batch_size = 8;
   add_loop(command, options, words);
   add_outputs(command, options, words);
-  command
-      .add_option("--save-dtype", options.save_dtype,
-                  "type of the weights in --output; default: that of the model's files")
-      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
-      ->group(output_group);
-  command
-      .add_option("--shard-bytes", options.shard_bytes,
-                  "most bytes (or 500MiB, 5GiB) of a file of weights in --output; 0: one file")
-      ->check(count_from(0, std::uint64_t{1} << 50))
-      ->transform(CLI::AsSizeValue(false))
-      ->capture_default_str()
-      ->type_name("BYTES")
-      ->group(output_group);
+  add_weights_files(command, options.save_dtype, options.shard_bytes);
+}
+
+void add_options(CLI::App& command, PlanCommand& options) {
+  add_options(command, options.train);
+  add_plan(command, options.plan);
 }
 
 void add_options(CLI::App& command, EvaluateOptions& options) {
@@ -149,7 +186,7 @@ void add_options(CLI::App& command, EvaluateOptions& options) {
       ->type_name("N")
       ->group(data_group);
   add_trained(command, options.trained);
-  add_model(command, options.model);
+  add_model(command, options.model, options.adapter);
   command.add_option("--batch-size", options.batch_size, "windows per batch")
       ->check(some)
       ->capture_default_str()
@@ -232,6 +269,16 @@ void add_options(CLI::App& command, GenerateOptions& options) {
 }
 
 void add_options(CLI::App& command, DescribeOptions& options) {
-  add_model(command, options.model);
+  add_model(command, options.model, options.adapter);
+  add_compute(command, options.compute);
+}
+
+void add_options(CLI::App& command, MergeOptions& options) {
+  add_model(command, options.model, options.adapter)->required();
+  command.add_option("--output", options.output, "folder to write the merged model to")
+      ->required()
+      ->type_name("DIR")
+      ->group(output_group);
+  add_weights_files(command, options.save_dtype, options.shard_bytes);
   add_compute(command, options.compute);
 }

@@ -16,11 +16,19 @@ struct TextOptions {
   std::size_t length = 0;  // 0: the model's, at most 1,024
 };
 
+// Few trained numbers beside the model's own (nn/lora.hpp).
+struct LoraCommand {
+  std::size_t rank = 0;  // 0: all parameters are trained
+  std::optional<float> alpha, dropout;
+  std::vector<std::string> targets;
+};
+
 struct TrainOptions : RunOptions {
   TextOptions text;
   std::vector<std::string> data, dev;
   std::optional<double> held_out_share;  // empty: none
-  std::string model, trained = "answers";
+  std::string model, adapter, trained = "answers";
+  LoraCommand lora;
   std::size_t overlap = 0;
   float dropout = -1;
   bool recompute = false;
@@ -28,11 +36,16 @@ struct TrainOptions : RunOptions {
   std::size_t shard_bytes = 0;  // 0: any
 };
 
+struct PlanCommand {
+  TrainOptions train;
+  PlanSettings plan;
+};
+
 struct EvaluateOptions {
   ComputeOptions compute;
   TextOptions text;
   std::vector<std::string> data;
-  std::string model, trained = "answers";
+  std::string model, adapter, trained = "answers";
   std::size_t stride = 0;  // 0: windows do not overlap
   std::size_t batch_size = 8;
   bool json = false;
@@ -54,10 +67,18 @@ struct GenerateOptions {
 
 struct DescribeOptions {
   ComputeOptions compute;
-  std::string model;
+  std::string model, adapter;
+};
+
+struct MergeOptions {
+  ComputeOptions compute;
+  std::string model, adapter, output, save_dtype;  // empty type: the folder's
+  std::size_t shard_bytes = 0;                     // 0: any
 };
 
 void add_options(CLI::App& command, TrainOptions& options);
+void add_options(CLI::App& command, PlanCommand& options);
 void add_options(CLI::App& command, EvaluateOptions& options);
 void add_options(CLI::App& command, GenerateOptions& options);
 void add_options(CLI::App& command, DescribeOptions& options);
+void add_options(CLI::App& command, MergeOptions& options);

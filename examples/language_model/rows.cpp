@@ -35,3 +35,36 @@ soma::models::TrainedTokens trained_tokens(const std::string& name) {
   using namespace soma::models;
   return name == "all" ? TrainedTokens::all : TrainedTokens::answers;
 }
+
+namespace {
+
+std::optional<soma::nn::LoraOptions> lora_options(const LoraCommand& given) {
+  if (given.rank == 0) return std::nullopt;
+  soma::nn::LoraOptions lora{.rank = given.rank};
+  if (given.alpha) lora.alpha = *given.alpha;
+  if (given.dropout) lora.dropout = *given.dropout;
+  if (!given.targets.empty()) lora.targets = given.targets;
+  return lora;
+}
+
+}  // namespace
+
+soma::models::LanguageModel training_model(soma::Context& context, const TrainOptions& options,
+                                           soma::nn::InitialStore* later) {
+  return soma::models::LanguageModel::from_pretrained(context, options.model,
+                                                      {.length = options.text.length,
+                                                       .overlap = options.overlap,
+                                                       .trained = trained_tokens(options.trained),
+                                                       .seed = options.seed,
+                                                       .dropout = options.dropout,
+                                                       .recompute = options.recompute,
+                                                       .adapter = options.adapter,
+                                                       .lora = lora_options(options.lora),
+                                                       .later = later});
+}
+
+std::optional<soma::DType> weights_type(const std::string& name) {
+  if (name.empty()) return std::nullopt;
+  if (name == "bf16") return soma::DType::bf16;
+  return name == "fp16" ? soma::DType::fp16 : soma::DType::fp32;
+}

@@ -7,6 +7,7 @@
 #include <soma/text/documents.hpp>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,3 +21,9 @@ soma::text::DocumentOptions document_options(const TextOptions& options);
 TrainingRows training_rows(const TrainOptions& options);
 
 soma::models::TrainedTokens trained_tokens(const std::string& name);
+
+// The model of a training, with its adapters. `later`: LanguageModelOptions::later.
+soma::models::LanguageModel training_model(soma::Context& context, const TrainOptions& options,
+                                           soma::nn::InitialStore* later);
+// The type of that name; empty: not set.
+std::optional<soma::DType> weights_type(const std::string& name);

@@ -32,34 +32,33 @@ using soma::models::LanguageModel;
 void check_model(const TrainOptions& options) {
   const soma::models::DecoderConfig config =
       soma::models::load_decoder_config(options.model).config;
-  if (options.ranks.has_pipeline() && config.tied)
-    throw UsageError("--partitions, --microbatches and --memory-limit cannot cut " +
-                     soma::quoted(options.model) +
+  if (options.ranks.partitions != "1" && !options.ranks.automatic() && config.tied)
+    throw UsageError("--partitions cannot cut " + soma::quoted(options.model) +
                      ": its head is the table of tokens (tie_word_embeddings), which the first "
                      "and the last stage would both have");
-}
-
-LanguageModel make_model(soma::Context& context, const TrainOptions& options,
-                         soma::nn::Later* later) {
-  return LanguageModel::from_pretrained(context, options.model,
-                                        {.length = options.text.length,
-                                         .overlap = options.overlap,
-                                         .trained = trained_tokens(options.trained),
-                                         .seed = options.seed,
-                                         .dropout = options.dropout,
-                                         .recompute = options.recompute,
-                                         .later = later});
 }
 
 soma::models::SaveLanguageModelOptions save_options(const TrainOptions& options,
                                                     soma::TensorSource& weights) {
   soma::models::SaveLanguageModelOptions result{.shard_bytes = options.shard_bytes,
                                                 .source = &weights};
-  if (!options.save_dtype.empty())
-    result.weights = options.save_dtype == "bf16"   ? soma::DType::bf16
-                     : options.save_dtype == "fp16" ? soma::DType::fp16
-                                                    : soma::DType::fp32;
+  result.weights = weights_type(options.save_dtype);
   return result;
+}
+
+// True if --output gets an adapter and no model.
+bool trains_adapter(const TrainOptions& options) {
+  return options.lora.rank != 0 || !options.adapter.empty();
+}
+
+void check_output(const TrainOptions& options) {
+  if (options.output.empty()) return;
+  if (!trains_adapter(options)) return soma::models::check_decoder_folder("train", options.output);
+  if (!options.save_dtype.empty() || options.shard_bytes != 0)
+    throw UsageError(
+        "--save-dtype and --shard-bytes are for weights: an adapter is one file of "
+        "fp32 (merge has these options)");
+  soma::models::check_adapter_folder("train", options.output);
 }
 
 // A batch needs a sequence for each rank, or some have nothing to do.
@@ -83,7 +82,7 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
       soma::train::check_pipeline(settings.pipeline, static_cast<std::size_t>(launch.size()),
                                   options.shards);
     });
-  if (!options.output.empty()) soma::models::check_decoder_folder("train", options.output);
+  check_output(options);
   std::vector<Place> inputs;
   for (const std::string& file : options.data) inputs.push_back({"--data", file});
   for (const std::string& file : options.dev) inputs.push_back({"--dev", file});
@@ -100,7 +99,7 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   if (rows.held_out.empty()) check_validation(options);
   soma::nn::Later later;  // a rank makes or reads only the weights of its stage
   if (pipeline) settings.pipeline.later = &later;
-  LanguageModel model = make_model(context, options, settings.pipeline.later);
+  LanguageModel model = training_model(context, options, settings.pipeline.later);
   soma::data::BatchOptions batching = batch_options(options);
   const auto source = model.batches(rows.train, batching, &stop_requested);
   batching.shuffle = false;
@@ -152,8 +151,12 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   const Kept kept = what_to_keep(given, report);
   std::string hash;
   const auto keep = [&](soma::TensorSource& weights) {
-    if (kept == Kept::model && !options.output.empty())
-      model.save(options.output, save_options(options, weights));
+    if (kept == Kept::model && !options.output.empty()) {
+      if (model.adapted())
+        model.save_adapter(options.output, &weights);
+      else
+        model.save(options.output, save_options(options, weights));
+    }
     hash = weights_hash(weights);
   };
   if (pipeline) {

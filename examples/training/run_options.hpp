@@ -111,3 +111,11 @@ void add_compute(CLI::App& command, ComputeOptions& options);
 void add_loop(CLI::App& command, RunOptions& options, const RunWords& words);
 // Options of files that a run writes.
 void add_outputs(CLI::App& command, RunOptions& options, const RunWords& words);
+
+// The options of a plan beside those of its training.
+struct PlanSettings {
+  std::size_t ranks = 1;
+  bool json = false;
+};
+
+void add_plan(CLI::App& command, PlanSettings& settings);

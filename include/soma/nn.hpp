@@ -17,6 +17,7 @@
 #include <soma/nn/elementwise.hpp>
 #include <soma/nn/freeze.hpp>
 #include <soma/nn/images.hpp>
+#include <soma/nn/lora.hpp>
 #include <soma/nn/norms.hpp>
 #include <soma/nn/positions.hpp>
 #include <soma/nn/recurrent.hpp>

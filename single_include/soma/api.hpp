@@ -2581,6 +2581,11 @@ struct GradientCall {
   std::optional<DType> sum_type(std::size_t input) const;
 };
 
+// Inputs and outputs of an operator: bit i is number i.
+struct KeptTensors {
+  std::uint32_t inputs = 0, outputs = 0;
+};
+
 // The work of a call of the accelerator's processors.
 struct ProcessorWork {
   std::uint64_t bytes_read = 0, bytes_written = 0;  // bytes of device memory
@@ -2599,6 +2604,9 @@ struct Operator {
   std::size_t outputs = 1;  // 0: it writes its inputs (an optimizer step)
   // The inputs and outputs that the gradient reads: bit i is number i.
   std::uint32_t keeps_inputs = 0, keeps_outputs = 0;
+  // Those among them that it reads if only the gradients of the inputs in `wanted` (bit i) are
+  // wanted: a product with a frozen weight does not read its other operand. nullptr: all.
+  KeptTensors (*keeps_for)(std::uint32_t wanted) = nullptr;
   // Bit i: `host` writes input i. Such an operator has no gradient, because the gradients of
   // earlier readers of the input would be wrong.
   std::uint32_t writes_inputs = 0;
@@ -2644,6 +2652,8 @@ struct Operator {
   const void* state = nullptr;  // passed to its functions, if they need more than a call
   const Registration* registration = nullptr;  // for operators that a registry owns
 
+  // The tensors that the gradient reads for these inputs.
+  KeptTensors kept_for(std::uint32_t wanted) const;
   // True if `host` makes the outputs, instead of writing the outputs of the shape rule.
   bool makes_outputs() const { return makes_views || allocates_outputs; }
   bool has_samples() const { return samples != nullptr || built_in_samples; }
@@ -6229,6 +6239,9 @@ void for_each_matrix(const Tensor& a, const Tensor& b, const Each& each) {
 
 namespace SOMA_NAMESPACE::detail {
 
+// Operator::keeps_for of a product of two operands: the gradient of one reads the other.
+KeptTensors other_operand(std::uint32_t wanted);
+
 // An optional input, which may also be missing at the end of the list.
 Tensor input_or_none(std::span<const Tensor> inputs, std::size_t index);
 
@@ -6697,7 +6710,8 @@ enum class ParameterRole : std::uint8_t {
   unknown,  // not set: a matrix counts as a weight, a vector or a number does not
   weight,
   bias,
-  scale,  // the scale of a norm
+  scale,    // the scale of a norm
+  adapter,  // a matrix of an adapter (nn/lora.hpp): stays fp32 in every precision
 };
 
 struct Parameter {
@@ -7489,6 +7503,8 @@ Tensor orthogonal(Context& context, const Shape& weight, const Draw& draw, float
 namespace SOMA_NAMESPACE::nn {
 
 class InitialStore;  // nn/initial.hpp
+class ProductSite;   // nn/product_site.hpp
+struct Product;
 
 struct Scope {
   Context& context;
@@ -7527,17 +7543,23 @@ class LayerPath {
 // that adds its own parameters and passes the collector on to its parts.
 class Collector {
  public:
-  explicit Collector(Parameters& parameters, std::string path = {})
-      : parameters_(parameters), path_(std::move(path)) {}
+  // `products`: gets the products of linear layers, if it is given.
+  explicit Collector(Parameters& parameters, std::string path = {},
+                     std::vector<Product>* products = nullptr)
+      : parameters_(parameters), path_(std::move(path)), products_(products) {}
 
   // `role` decides if weight decay is usual for the parameter.
   void add(std::string_view name, const Var& var, ParameterRole role = ParameterRole::unknown);
   // A parameter that is some rows of a variable.
   void add_rows(std::string_view name, const Var& var, std::size_t first, std::size_t last,
                 ParameterRole role = ParameterRole::unknown);
+  // The weight of the linear layer `name` (empty: the module itself), whose product is computed at
+  // a site: some rows of the variable. Adds the parameters of the layer's adapter, too.
+  void product(std::string_view name, const Var& weight, const ProductSite& site,
+               std::size_t first = 0, std::size_t last = to_end);
   template <class Module>
   void part(std::string_view name, const Module& module) {
-    Collector collector(parameters_, joined(name));
+    Collector collector(parameters_, joined(name), products_);
     module.collect(collector);
   }
 
@@ -7545,6 +7567,7 @@ class Collector {
   std::string joined(std::string_view name) const;
   Parameters& parameters_;
   std::string path_;
+  std::vector<Product>* products_;
 };
 
 namespace detail {
@@ -7754,30 +7777,84 @@ struct TransposedSetting;  // ops/image/settings.hpp
 
 namespace SOMA_NAMESPACE::nn {
 
+class ProductSite;
+
+// Computes a site's product in place of linear_at(): Lora (nn/lora.hpp) adds to it.
+class SiteAdapter : public Counted {
+ public:
+  virtual ~SiteAdapter() = default;
+  // The result of linear_at() with these arguments.
+  virtual Var apply(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
+                    const Var& bias, const LinearSetting& setting, const Var& residual) const = 0;
+  // Adds the adapter's own parameters for these rows of the weight, under the layer's name.
+  virtual void collect(Collector& collector, const std::string& layer, std::size_t first,
+                       std::size_t last) const = 0;
+
+ protected:
+  explicit SiteAdapter(Heap& heap) : Counted(heap) {}
+};
+
 class ProductSite {
  public:
   ProductSite() = default;  // no site: such a layer reads stored numbers
   // `edge`: true for the first and the last layer of a model, which most recipes do not convert.
-  explicit ProductSite(const Scope& scope, bool edge = false) : path_(scope), edge_(edge) {}
+  explicit ProductSite(const Scope& scope, bool edge = false)
+      : state_(Shared<State>::make(scope.context.heap(), scope.path, edge)) {}
 
   bool defined() const;
   // Empty: no site.
   std::string_view path() const;
-  bool edge() const { return edge_; }
+  bool edge() const;
+  bool is(const ProductSite& other) const;
+  // nullptr: none.
+  const SiteAdapter* adapter() const;
+  // For all copies of the site. nullptr: removes the adapter.
+  void set_adapter(Shared<SiteAdapter> adapter) const;
   // The formats of the site's product in the tape's precision; nullptr: it reads stored numbers.
   LinearFormats* formats(const Tape& tape, const Var& x, const Var& weight, bool convolution) const;
 
  private:
-  LayerPath path_;
-  bool edge_ = false;
+  struct State : Counted {
+    State(Heap& heap, std::string where, bool is_edge)
+        : Counted(heap), path(std::move(where)), edge(is_edge) {}
+    std::string path;
+    bool edge;
+    Shared<SiteAdapter> adapter{};
+  };
+  Shared<State> state_;
 };
 
-// linear() at a site: in the formats of the tape's precision for that site.
+// A linear layer: its name in files, and its rows of the weight [N, K] that the site multiplies by.
+struct Product {
+  std::string name;
+  Var weight;
+  ProductSite site;
+  std::size_t first_row = 0, last_row = to_end;
+};
+using Products = std::vector<Product>;
+
+// The linear layers of a module, in the module's order.
+template <class Module>
+Products products(const Module& module, std::string_view path = {}) {
+  Parameters parameters;
+  Products result;
+  Collector collector(parameters, std::string(path), &result);
+  module.collect(collector);
+  return result;
+}
+
+// linear() at a site: in the formats of the tape's precision for that site, with the site's
+// adapter.
 Var linear_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
               const Var& bias = {}, const LinearSetting& setting = {}, const Var& residual = {});
 
-// head_loss() of a model's head, which is an edge. A precision that converts edges too multiplies
-// by linear_at(), whose logits are stored.
+// The same without the adapter.
+Var linear_without_adapter(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
+                           const Var& bias = {}, const LinearSetting& setting = {},
+                           const Var& residual = {});
+
+// head_loss() of a model's head, which is an edge. With an adapter, and in a precision that
+// converts edges too, it multiplies by linear_at(), whose logits are stored.
 Var head_loss_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
                  const Var& labels, const CrossEntropySetting& setting = {}, const Var& bias = {});
 
@@ -8373,6 +8450,9 @@ namespace SOMA_NAMESPACE::nn {
 
 // The parameters' tensors under their names; views, nothing is copied. Error state.duplicate_name.
 StateDict state_dict(const Parameters& parameters);
+
+// The parameters that are not frozen.
+Parameters trained(const Parameters& parameters);
 
 // Copies values into the parameters; the state must have every parameter. Returns the names in the
 // state that no parameter has. Errors as of copy_into; nothing is written before all is checked.
@@ -11688,6 +11768,12 @@ SOMA_INLINE std::optional<DType> GradientCall::sum_type(std::size_t input) const
   return input < sums.size() ? sums[input] : std::nullopt;
 }
 
+SOMA_INLINE KeptTensors Operator::kept_for(std::uint32_t wanted) const {
+  if (keeps_for == nullptr) return {keeps_inputs, keeps_outputs};
+  const KeptTensors kept = keeps_for(wanted);
+  return {kept.inputs & keeps_inputs, kept.outputs & keeps_outputs};
+}
+
 SOMA_INLINE bool Gradient::defined() const { return values.defined(); }
 
 SOMA_INLINE bool Gradient::sparse() const { return rows.defined(); }
@@ -12781,9 +12867,13 @@ SOMA_INLINE void Tape::append(const Operator& op, const Attributes& attributes,
     node.tensors.push_back(kept ? tensor : tensor.outline());
     node.versions.push_back(kept ? tensor.version() : 0);
   };
+  std::uint32_t wanted = 0;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].requires_gradient()) wanted |= std::uint32_t{1} << i;
+  const KeptTensors kept = op.kept_for(wanted);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Tensor none;
-    keep(inputs[i].defined() ? inputs[i].value() : none, (op.keeps_inputs >> i & 1) != 0);
+    keep(inputs[i].defined() ? inputs[i].value() : none, (kept.inputs >> i & 1) != 0);
     Target target;
     target.wanted = inputs[i].requires_gradient();
     target.sum = target.wanted && !inputs[i].state_->of_batch;
@@ -12794,7 +12884,7 @@ SOMA_INLINE void Tape::append(const Operator& op, const Attributes& attributes,
       target.slot = inputs[i].state_->slot;
     node.targets.push_back(std::move(target));
   }
-  for (std::size_t i = 0; i < op.outputs; ++i) keep(outputs[i], (op.keeps_outputs >> i & 1) != 0);
+  for (std::size_t i = 0; i < op.outputs; ++i) keep(outputs[i], (kept.outputs >> i & 1) != 0);
   slots_.resize(slots_.size() + op.outputs);
   nodes_.push_back(std::move(node));
 }
@@ -13614,6 +13704,10 @@ SOMA_INLINE std::size_t worthwhile_tasks(Context& context, std::size_t items, st
 
 namespace SOMA_NAMESPACE::detail {
 
+SOMA_INLINE KeptTensors other_operand(std::uint32_t wanted) {
+  return {.inputs = (wanted & 1) << 1 | (wanted >> 1 & 1)};
+}
+
 SOMA_INLINE Tensor input_or_none(std::span<const Tensor> inputs, std::size_t index) {
   return index < inputs.size() ? inputs[index] : Tensor();
 }
@@ -13887,7 +13981,7 @@ SOMA_INLINE HeapVector<Var> composed_inputs(Tape& tape, std::span<const Tensor> 
 namespace SOMA_NAMESPACE {
 
 SOMA_INLINE bool Parameter::decays() const {
-  return role == ParameterRole::weight ||
+  return role == ParameterRole::weight || role == ParameterRole::adapter ||
          (role == ParameterRole::unknown && var.value().rank() >= 2);
 }
 
@@ -14890,16 +14984,41 @@ SOMA_INLINE void fields(FieldVisitor& visitor, QuantizedConvolutionSetting& sett
 
 namespace SOMA_NAMESPACE::nn {
 
-SOMA_INLINE bool ProductSite::defined() const { return path_.defined(); }
+SOMA_INLINE bool ProductSite::defined() const { return !(state_ == nullptr); }
 
-SOMA_INLINE std::string_view ProductSite::path() const { return path_.view(); }
+SOMA_INLINE std::string_view ProductSite::path() const {
+  return defined() ? std::string_view(state_->path) : std::string_view();
+}
+
+SOMA_INLINE bool ProductSite::edge() const { return defined() && state_->edge; }
+
+SOMA_INLINE bool ProductSite::is(const ProductSite& other) const {
+  return state_.operator->() == other.state_.operator->();
+}
+
+SOMA_INLINE const SiteAdapter* ProductSite::adapter() const {
+  return defined() ? state_->adapter.operator->() : nullptr;
+}
+
+SOMA_INLINE void ProductSite::set_adapter(Shared<SiteAdapter> adapter) const {
+  if (defined()) state_->adapter = std::move(adapter);
+}
+
+SOMA_INLINE void Collector::product(std::string_view name, const Var& weight,
+                                    const ProductSite& site, std::size_t first, std::size_t last) {
+  const std::string layer(name), dot = layer.empty() ? "" : ".";
+  add_rows(layer + dot + "weight", weight, first, last, ParameterRole::weight);
+  if (!weight.defined()) return;
+  if (site.adapter() != nullptr) site.adapter()->collect(*this, layer + dot, first, last);
+  if (products_ != nullptr) products_->push_back({joined(name), weight, site, first, last});
+}
 
 SOMA_INLINE LinearFormats* ProductSite::formats(const Tape& tape, const Var& x, const Var& weight,
                                                 bool convolution) const {
   ProductFormats* known = tape.options().precision;
   if (known == nullptr || !defined()) return nullptr;
   return known->formats({.layer = path(),
-                         .edge = edge_,
+                         .edge = edge(),
                          .x = x.value().dtype(),
                          .weight = weight.value().dtype(),
                          .convolution = convolution});
@@ -14907,6 +15026,14 @@ SOMA_INLINE LinearFormats* ProductSite::formats(const Tape& tape, const Var& x, 
 
 SOMA_INLINE Var linear_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
                           const Var& bias, const LinearSetting& setting, const Var& residual) {
+  if (const SiteAdapter* adapter = site.adapter())
+    return adapter->apply(site, tape, x, weight, bias, setting, residual);
+  return linear_without_adapter(site, tape, x, weight, bias, setting, residual);
+}
+
+SOMA_INLINE Var linear_without_adapter(const ProductSite& site, Tape& tape, const Var& x,
+                                       const Var& weight, const Var& bias,
+                                       const LinearSetting& setting, const Var& residual) {
   LinearFormats* formats = site.formats(tape, x, weight, false);
   if (formats == nullptr) return linear(tape, x, weight, bias, setting, residual);
   if (tape.options().packed != nullptr)
@@ -14926,7 +15053,7 @@ SOMA_INLINE Var linear_at(const ProductSite& site, Tape& tape, const Var& x, con
 SOMA_INLINE Var head_loss_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
                              const Var& labels, const CrossEntropySetting& setting,
                              const Var& bias) {
-  if (site.formats(tape, x, weight, false) == nullptr)
+  if (site.adapter() == nullptr && site.formats(tape, x, weight, false) == nullptr)
     return tape.apply(*tape.operators().head_loss, setting, {x, weight, labels, bias});
   return cross_entropy(tape, linear_at(site, tape, x, weight, bias), labels, setting);
 }
@@ -14978,7 +15105,7 @@ SOMA_INLINE Var Linear::operator()(Tape& tape, const Var& x, const LinearSetting
 }
 
 SOMA_INLINE void Linear::collect(Collector& collector) const {
-  collector.add("weight", weight, ParameterRole::weight);
+  collector.product("", weight, site);
   collector.add("bias", bias, ParameterRole::bias);
 }
 
@@ -15210,7 +15337,7 @@ SOMA_INLINE void MultiHeadAttention::collect_projections(Collector& collector,
   const std::size_t apart = query.weight.defined() ? 1 : 0;
   for (std::size_t i = 0; i + apart < called.size(); ++i) {
     const std::string name = called[i + apart];
-    collector.add_rows(name + ".weight", weight, i * width, (i + 1) * width, ParameterRole::weight);
+    collector.product(name, weight, site, i * width, (i + 1) * width);
     collector.add_rows(name + ".bias", bias, i * width, (i + 1) * width, ParameterRole::bias);
   }
 }
@@ -15819,6 +15946,13 @@ SOMA_INLINE StateDict state_dict(const Parameters& parameters) {
   StateDict state;
   for (const Parameter& parameter : parameters) state.set(parameter.name, parameter.value());
   return state;
+}
+
+SOMA_INLINE Parameters trained(const Parameters& parameters) {
+  Parameters result;
+  for (const Parameter& parameter : parameters)
+    if (!parameter.var.frozen()) result.push_back(parameter);
+  return result;
 }
 
 SOMA_INLINE std::vector<std::string> load(const Parameters& parameters, const StateDict& state,

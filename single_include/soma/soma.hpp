@@ -2584,6 +2584,11 @@ struct GradientCall {
   std::optional<DType> sum_type(std::size_t input) const;
 };
 
+// Inputs and outputs of an operator: bit i is number i.
+struct KeptTensors {
+  std::uint32_t inputs = 0, outputs = 0;
+};
+
 // The work of a call of the accelerator's processors.
 struct ProcessorWork {
   std::uint64_t bytes_read = 0, bytes_written = 0;  // bytes of device memory
@@ -2602,6 +2607,9 @@ struct Operator {
   std::size_t outputs = 1;  // 0: it writes its inputs (an optimizer step)
   // The inputs and outputs that the gradient reads: bit i is number i.
   std::uint32_t keeps_inputs = 0, keeps_outputs = 0;
+  // Those among them that it reads if only the gradients of the inputs in `wanted` (bit i) are
+  // wanted: a product with a frozen weight does not read its other operand. nullptr: all.
+  KeptTensors (*keeps_for)(std::uint32_t wanted) = nullptr;
   // Bit i: `host` writes input i. Such an operator has no gradient, because the gradients of
   // earlier readers of the input would be wrong.
   std::uint32_t writes_inputs = 0;
@@ -2647,6 +2655,8 @@ struct Operator {
   const void* state = nullptr;  // passed to its functions, if they need more than a call
   const Registration* registration = nullptr;  // for operators that a registry owns
 
+  // The tensors that the gradient reads for these inputs.
+  KeptTensors kept_for(std::uint32_t wanted) const;
   // True if `host` makes the outputs, instead of writing the outputs of the shape rule.
   bool makes_outputs() const { return makes_views || allocates_outputs; }
   bool has_samples() const { return samples != nullptr || built_in_samples; }
@@ -6232,6 +6242,9 @@ void for_each_matrix(const Tensor& a, const Tensor& b, const Each& each) {
 
 namespace SOMA_NAMESPACE::detail {
 
+// Operator::keeps_for of a product of two operands: the gradient of one reads the other.
+KeptTensors other_operand(std::uint32_t wanted);
+
 // An optional input, which may also be missing at the end of the list.
 Tensor input_or_none(std::span<const Tensor> inputs, std::size_t index);
 
@@ -6700,7 +6713,8 @@ enum class ParameterRole : std::uint8_t {
   unknown,  // not set: a matrix counts as a weight, a vector or a number does not
   weight,
   bias,
-  scale,  // the scale of a norm
+  scale,    // the scale of a norm
+  adapter,  // a matrix of an adapter (nn/lora.hpp): stays fp32 in every precision
 };
 
 struct Parameter {
@@ -7492,6 +7506,8 @@ Tensor orthogonal(Context& context, const Shape& weight, const Draw& draw, float
 namespace SOMA_NAMESPACE::nn {
 
 class InitialStore;  // nn/initial.hpp
+class ProductSite;   // nn/product_site.hpp
+struct Product;
 
 struct Scope {
   Context& context;
@@ -7530,17 +7546,23 @@ class LayerPath {
 // that adds its own parameters and passes the collector on to its parts.
 class Collector {
  public:
-  explicit Collector(Parameters& parameters, std::string path = {})
-      : parameters_(parameters), path_(std::move(path)) {}
+  // `products`: gets the products of linear layers, if it is given.
+  explicit Collector(Parameters& parameters, std::string path = {},
+                     std::vector<Product>* products = nullptr)
+      : parameters_(parameters), path_(std::move(path)), products_(products) {}
 
   // `role` decides if weight decay is usual for the parameter.
   void add(std::string_view name, const Var& var, ParameterRole role = ParameterRole::unknown);
   // A parameter that is some rows of a variable.
   void add_rows(std::string_view name, const Var& var, std::size_t first, std::size_t last,
                 ParameterRole role = ParameterRole::unknown);
+  // The weight of the linear layer `name` (empty: the module itself), whose product is computed at
+  // a site: some rows of the variable. Adds the parameters of the layer's adapter, too.
+  void product(std::string_view name, const Var& weight, const ProductSite& site,
+               std::size_t first = 0, std::size_t last = to_end);
   template <class Module>
   void part(std::string_view name, const Module& module) {
-    Collector collector(parameters_, joined(name));
+    Collector collector(parameters_, joined(name), products_);
     module.collect(collector);
   }
 
@@ -7548,6 +7570,7 @@ class Collector {
   std::string joined(std::string_view name) const;
   Parameters& parameters_;
   std::string path_;
+  std::vector<Product>* products_;
 };
 
 namespace detail {
@@ -7757,30 +7780,84 @@ struct TransposedSetting;  // ops/image/settings.hpp
 
 namespace SOMA_NAMESPACE::nn {
 
+class ProductSite;
+
+// Computes a site's product in place of linear_at(): Lora (nn/lora.hpp) adds to it.
+class SiteAdapter : public Counted {
+ public:
+  virtual ~SiteAdapter() = default;
+  // The result of linear_at() with these arguments.
+  virtual Var apply(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
+                    const Var& bias, const LinearSetting& setting, const Var& residual) const = 0;
+  // Adds the adapter's own parameters for these rows of the weight, under the layer's name.
+  virtual void collect(Collector& collector, const std::string& layer, std::size_t first,
+                       std::size_t last) const = 0;
+
+ protected:
+  explicit SiteAdapter(Heap& heap) : Counted(heap) {}
+};
+
 class ProductSite {
  public:
   ProductSite() = default;  // no site: such a layer reads stored numbers
   // `edge`: true for the first and the last layer of a model, which most recipes do not convert.
-  explicit ProductSite(const Scope& scope, bool edge = false) : path_(scope), edge_(edge) {}
+  explicit ProductSite(const Scope& scope, bool edge = false)
+      : state_(Shared<State>::make(scope.context.heap(), scope.path, edge)) {}
 
   bool defined() const;
   // Empty: no site.
   std::string_view path() const;
-  bool edge() const { return edge_; }
+  bool edge() const;
+  bool is(const ProductSite& other) const;
+  // nullptr: none.
+  const SiteAdapter* adapter() const;
+  // For all copies of the site. nullptr: removes the adapter.
+  void set_adapter(Shared<SiteAdapter> adapter) const;
   // The formats of the site's product in the tape's precision; nullptr: it reads stored numbers.
   LinearFormats* formats(const Tape& tape, const Var& x, const Var& weight, bool convolution) const;
 
  private:
-  LayerPath path_;
-  bool edge_ = false;
+  struct State : Counted {
+    State(Heap& heap, std::string where, bool is_edge)
+        : Counted(heap), path(std::move(where)), edge(is_edge) {}
+    std::string path;
+    bool edge;
+    Shared<SiteAdapter> adapter{};
+  };
+  Shared<State> state_;
 };
 
-// linear() at a site: in the formats of the tape's precision for that site.
+// A linear layer: its name in files, and its rows of the weight [N, K] that the site multiplies by.
+struct Product {
+  std::string name;
+  Var weight;
+  ProductSite site;
+  std::size_t first_row = 0, last_row = to_end;
+};
+using Products = std::vector<Product>;
+
+// The linear layers of a module, in the module's order.
+template <class Module>
+Products products(const Module& module, std::string_view path = {}) {
+  Parameters parameters;
+  Products result;
+  Collector collector(parameters, std::string(path), &result);
+  module.collect(collector);
+  return result;
+}
+
+// linear() at a site: in the formats of the tape's precision for that site, with the site's
+// adapter.
 Var linear_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
               const Var& bias = {}, const LinearSetting& setting = {}, const Var& residual = {});
 
-// head_loss() of a model's head, which is an edge. A precision that converts edges too multiplies
-// by linear_at(), whose logits are stored.
+// The same without the adapter.
+Var linear_without_adapter(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
+                           const Var& bias = {}, const LinearSetting& setting = {},
+                           const Var& residual = {});
+
+// head_loss() of a model's head, which is an edge. With an adapter, and in a precision that
+// converts edges too, it multiplies by linear_at(), whose logits are stored.
 Var head_loss_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
                  const Var& labels, const CrossEntropySetting& setting = {}, const Var& bias = {});
 
@@ -8376,6 +8453,9 @@ namespace SOMA_NAMESPACE::nn {
 
 // The parameters' tensors under their names; views, nothing is copied. Error state.duplicate_name.
 StateDict state_dict(const Parameters& parameters);
+
+// The parameters that are not frozen.
+Parameters trained(const Parameters& parameters);
 
 // Copies values into the parameters; the state must have every parameter. Returns the names in the
 // state that no parameter has. Errors as of copy_into; nothing is written before all is checked.
@@ -11691,6 +11771,12 @@ SOMA_INLINE std::optional<DType> GradientCall::sum_type(std::size_t input) const
   return input < sums.size() ? sums[input] : std::nullopt;
 }
 
+SOMA_INLINE KeptTensors Operator::kept_for(std::uint32_t wanted) const {
+  if (keeps_for == nullptr) return {keeps_inputs, keeps_outputs};
+  const KeptTensors kept = keeps_for(wanted);
+  return {kept.inputs & keeps_inputs, kept.outputs & keeps_outputs};
+}
+
 SOMA_INLINE bool Gradient::defined() const { return values.defined(); }
 
 SOMA_INLINE bool Gradient::sparse() const { return rows.defined(); }
@@ -12784,9 +12870,13 @@ SOMA_INLINE void Tape::append(const Operator& op, const Attributes& attributes,
     node.tensors.push_back(kept ? tensor : tensor.outline());
     node.versions.push_back(kept ? tensor.version() : 0);
   };
+  std::uint32_t wanted = 0;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].requires_gradient()) wanted |= std::uint32_t{1} << i;
+  const KeptTensors kept = op.kept_for(wanted);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Tensor none;
-    keep(inputs[i].defined() ? inputs[i].value() : none, (op.keeps_inputs >> i & 1) != 0);
+    keep(inputs[i].defined() ? inputs[i].value() : none, (kept.inputs >> i & 1) != 0);
     Target target;
     target.wanted = inputs[i].requires_gradient();
     target.sum = target.wanted && !inputs[i].state_->of_batch;
@@ -12797,7 +12887,7 @@ SOMA_INLINE void Tape::append(const Operator& op, const Attributes& attributes,
       target.slot = inputs[i].state_->slot;
     node.targets.push_back(std::move(target));
   }
-  for (std::size_t i = 0; i < op.outputs; ++i) keep(outputs[i], (op.keeps_outputs >> i & 1) != 0);
+  for (std::size_t i = 0; i < op.outputs; ++i) keep(outputs[i], (kept.outputs >> i & 1) != 0);
   slots_.resize(slots_.size() + op.outputs);
   nodes_.push_back(std::move(node));
 }
@@ -13617,6 +13707,10 @@ SOMA_INLINE std::size_t worthwhile_tasks(Context& context, std::size_t items, st
 
 namespace SOMA_NAMESPACE::detail {
 
+SOMA_INLINE KeptTensors other_operand(std::uint32_t wanted) {
+  return {.inputs = (wanted & 1) << 1 | (wanted >> 1 & 1)};
+}
+
 SOMA_INLINE Tensor input_or_none(std::span<const Tensor> inputs, std::size_t index) {
   return index < inputs.size() ? inputs[index] : Tensor();
 }
@@ -13890,7 +13984,7 @@ SOMA_INLINE HeapVector<Var> composed_inputs(Tape& tape, std::span<const Tensor> 
 namespace SOMA_NAMESPACE {
 
 SOMA_INLINE bool Parameter::decays() const {
-  return role == ParameterRole::weight ||
+  return role == ParameterRole::weight || role == ParameterRole::adapter ||
          (role == ParameterRole::unknown && var.value().rank() >= 2);
 }
 
@@ -14893,16 +14987,41 @@ SOMA_INLINE void fields(FieldVisitor& visitor, QuantizedConvolutionSetting& sett
 
 namespace SOMA_NAMESPACE::nn {
 
-SOMA_INLINE bool ProductSite::defined() const { return path_.defined(); }
+SOMA_INLINE bool ProductSite::defined() const { return !(state_ == nullptr); }
 
-SOMA_INLINE std::string_view ProductSite::path() const { return path_.view(); }
+SOMA_INLINE std::string_view ProductSite::path() const {
+  return defined() ? std::string_view(state_->path) : std::string_view();
+}
+
+SOMA_INLINE bool ProductSite::edge() const { return defined() && state_->edge; }
+
+SOMA_INLINE bool ProductSite::is(const ProductSite& other) const {
+  return state_.operator->() == other.state_.operator->();
+}
+
+SOMA_INLINE const SiteAdapter* ProductSite::adapter() const {
+  return defined() ? state_->adapter.operator->() : nullptr;
+}
+
+SOMA_INLINE void ProductSite::set_adapter(Shared<SiteAdapter> adapter) const {
+  if (defined()) state_->adapter = std::move(adapter);
+}
+
+SOMA_INLINE void Collector::product(std::string_view name, const Var& weight,
+                                    const ProductSite& site, std::size_t first, std::size_t last) {
+  const std::string layer(name), dot = layer.empty() ? "" : ".";
+  add_rows(layer + dot + "weight", weight, first, last, ParameterRole::weight);
+  if (!weight.defined()) return;
+  if (site.adapter() != nullptr) site.adapter()->collect(*this, layer + dot, first, last);
+  if (products_ != nullptr) products_->push_back({joined(name), weight, site, first, last});
+}
 
 SOMA_INLINE LinearFormats* ProductSite::formats(const Tape& tape, const Var& x, const Var& weight,
                                                 bool convolution) const {
   ProductFormats* known = tape.options().precision;
   if (known == nullptr || !defined()) return nullptr;
   return known->formats({.layer = path(),
-                         .edge = edge_,
+                         .edge = edge(),
                          .x = x.value().dtype(),
                          .weight = weight.value().dtype(),
                          .convolution = convolution});
@@ -14910,6 +15029,14 @@ SOMA_INLINE LinearFormats* ProductSite::formats(const Tape& tape, const Var& x, 
 
 SOMA_INLINE Var linear_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
                           const Var& bias, const LinearSetting& setting, const Var& residual) {
+  if (const SiteAdapter* adapter = site.adapter())
+    return adapter->apply(site, tape, x, weight, bias, setting, residual);
+  return linear_without_adapter(site, tape, x, weight, bias, setting, residual);
+}
+
+SOMA_INLINE Var linear_without_adapter(const ProductSite& site, Tape& tape, const Var& x,
+                                       const Var& weight, const Var& bias,
+                                       const LinearSetting& setting, const Var& residual) {
   LinearFormats* formats = site.formats(tape, x, weight, false);
   if (formats == nullptr) return linear(tape, x, weight, bias, setting, residual);
   if (tape.options().packed != nullptr)
@@ -14929,7 +15056,7 @@ SOMA_INLINE Var linear_at(const ProductSite& site, Tape& tape, const Var& x, con
 SOMA_INLINE Var head_loss_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
                              const Var& labels, const CrossEntropySetting& setting,
                              const Var& bias) {
-  if (site.formats(tape, x, weight, false) == nullptr)
+  if (site.adapter() == nullptr && site.formats(tape, x, weight, false) == nullptr)
     return tape.apply(*tape.operators().head_loss, setting, {x, weight, labels, bias});
   return cross_entropy(tape, linear_at(site, tape, x, weight, bias), labels, setting);
 }
@@ -14981,7 +15108,7 @@ SOMA_INLINE Var Linear::operator()(Tape& tape, const Var& x, const LinearSetting
 }
 
 SOMA_INLINE void Linear::collect(Collector& collector) const {
-  collector.add("weight", weight, ParameterRole::weight);
+  collector.product("", weight, site);
   collector.add("bias", bias, ParameterRole::bias);
 }
 
@@ -15213,7 +15340,7 @@ SOMA_INLINE void MultiHeadAttention::collect_projections(Collector& collector,
   const std::size_t apart = query.weight.defined() ? 1 : 0;
   for (std::size_t i = 0; i + apart < called.size(); ++i) {
     const std::string name = called[i + apart];
-    collector.add_rows(name + ".weight", weight, i * width, (i + 1) * width, ParameterRole::weight);
+    collector.product(name, weight, site, i * width, (i + 1) * width);
     collector.add_rows(name + ".bias", bias, i * width, (i + 1) * width, ParameterRole::bias);
   }
 }
@@ -15822,6 +15949,13 @@ SOMA_INLINE StateDict state_dict(const Parameters& parameters) {
   StateDict state;
   for (const Parameter& parameter : parameters) state.set(parameter.name, parameter.value());
   return state;
+}
+
+SOMA_INLINE Parameters trained(const Parameters& parameters) {
+  Parameters result;
+  for (const Parameter& parameter : parameters)
+    if (!parameter.var.frozen()) result.push_back(parameter);
+  return result;
 }
 
 SOMA_INLINE std::vector<std::string> load(const Parameters& parameters, const StateDict& state,
@@ -19118,13 +19252,16 @@ class Ranks {
   // Prepares precision and optimizer for several ranks, before the first step.
   virtual void join(PrecisionState&, optim::Optimizer&) {}
   // Checks that all ranks are about to run the same training, which run.make() describes (a pass
-  // over the data); then sends them rank 0's weights. Error parallel.mismatch.
+  // over the data); then sends them rank 0's weights, but for frozen ones. Error parallel.mismatch.
   struct RunDescription {
     SOMA_INLINE virtual ~RunDescription() = default;
     virtual Record make() const = 0;
   };
   virtual void begin(const RunDescription&, const Parameters&) {}
   virtual bool from_first(bool mine) { return mine; }
+  // The hash of the whole model's frozen parameters, from that of this rank's. Error
+  // parallel.mismatch: ranks with the same parameters have other numbers in them.
+  virtual std::uint64_t hash_of_all(std::uint64_t mine) { return mine; }
 
   // ---- a step
 
@@ -19614,6 +19751,7 @@ class ManyRanks final : public Ranks {
   SOMA_INLINE void join(PrecisionState& precision, optim::Optimizer& optimizer) override;
   SOMA_INLINE void begin(const RunDescription& run, const Parameters& parameters) override;
   SOMA_INLINE bool from_first(bool mine) override;
+  SOMA_INLINE std::uint64_t hash_of_all(std::uint64_t mine) override;
 
   // Maxima over all ranks, which scales depend on.
   GlobalMaximum maximum();
@@ -19961,8 +20099,10 @@ class TrainerBase {
   optim::Optimizer* optimizer_ = nullptr;
   Owned<StepGradients> own_gradients_{};
   StepGradients* gradients_ = nullptr;
-  bool has_store_ = false;    // rank 0 has one
-  std::string validation_{};  // the validation rows, for checkpoints
+  Parameters trained_{};                          // this rank's; in its checkpoints
+  std::optional<std::uint64_t> frozen_values_{};  // a hash of the model's others, if there are any
+  bool has_store_ = false;                        // rank 0 has one
+  std::string validation_{};                      // the validation rows, for checkpoints
   optim::LossScaler scaler_;
   Progress progress_{};
   BestWeights best_{};
@@ -35849,6 +35989,14 @@ void binary_host(const OperatorCall& call) {
 template <Binary function>
 void binary_gradient(const GradientCall& call);
 
+template <Binary function>
+KeptTensors binary_keeps(std::uint32_t wanted) {
+  const std::uint32_t first = wanted & 1, second = wanted >> 1 & 1;
+  if constexpr (function == Binary::multiply) return {.inputs = first << 1 | second};
+  if constexpr (function == Binary::divide) return {.inputs = (first | second) << 1 | second};
+  return {.inputs = function == Binary::add || function == Binary::subtract ? 0u : 3u};
+}
+
 }  // namespace detail
 
 namespace ops {
@@ -35859,6 +36007,7 @@ constexpr Operator OfBinary<function>::record{
     .min_inputs = 2,
     .max_inputs = 2,
     .keeps_inputs = function == Binary::add || function == Binary::subtract ? 0u : 3u,
+    .keeps_for = &detail::binary_keeps<function>,
     .batch = &detail::batch_by_broadcasting,
     .shape = &detail::binary_shape<function>,
     .host = &detail::binary_host<function>,
@@ -38000,6 +38149,7 @@ inline constexpr Operator convolution_transpose{.name = "convolution_transpose",
                                                 .min_inputs = 2,
                                                 .max_inputs = 2,
                                                 .keeps_inputs = 3,
+                                                .keeps_for = &detail::other_operand,
                                                 .composite = true,
                                                 .batch_inputs = 1,
                                                 .row_dimensions = RowDimensions::first,
@@ -39111,6 +39261,7 @@ inline constexpr Operator matmul{.name = "matmul",
                                  .min_inputs = 2,
                                  .max_inputs = 2,
                                  .keeps_inputs = 3,
+                                 .keeps_for = &detail::other_operand,
                                  .wants_batches = true,
                                  .batch = &detail::matmul_batch,
                                  .shape = &detail::matmul_shape,
@@ -39373,6 +39524,11 @@ inline void linear_gradient(const GradientCall& call) {
   addend_gradients(call, rows);
 }
 
+// As of matmul. All gradients but the residual's read the input of the activation.
+inline KeptTensors linear_keeps(std::uint32_t wanted) {
+  return {.inputs = other_operand(wanted).inputs, .outputs = (wanted & 7) != 0 ? 2u : 0u};
+}
+
 }  // namespace detail
 
 namespace ops {
@@ -39383,6 +39539,7 @@ inline constexpr Operator linear{.name = "linear",
                                  .outputs = 2,
                                  .keeps_inputs = 3,
                                  .keeps_outputs = 2,
+                                 .keeps_for = &detail::linear_keeps,
                                  .batch_inputs = 1 | 8,
                                  .shape = &detail::linear_shape,
                                  .host = &detail::linear_host,
@@ -39586,6 +39743,12 @@ inline void quantized_linear_gradient(const GradientCall& call) {
   addend_gradients(call, rows);
 }
 
+// The operand x is kept as it was converted, in the outputs 2 and 3.
+inline KeptTensors quantized_linear_keeps(std::uint32_t wanted) {
+  return {.inputs = (wanted & 1) << 1,
+          .outputs = linear_keeps(wanted).outputs | ((wanted & 2) != 0 ? 12u : 0u)};
+}
+
 }  // namespace detail
 
 namespace ops {
@@ -39596,6 +39759,7 @@ inline constexpr Operator quantized_linear{.name = "quantized_linear",
                                            .outputs = 4,
                                            .keeps_inputs = 2,
                                            .keeps_outputs = 14,
+                                           .keeps_for = &detail::quantized_linear_keeps,
                                            .allocates_outputs = true,
                                            .composite = true,
                                            .batch_inputs = 1 | 8,
@@ -44065,6 +44229,7 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
 #ifndef SOMA_DISPATCH
 #include <cerrno>
 #include <cstdio>
+#include <numeric>
 // ---- soma/base/name_pattern.hpp
 // Patterns of names, in which `*` stands for any characters.
 
@@ -44147,6 +44312,10 @@ namespace SOMA_NAMESPACE::train {
 Record identity_of(const Context& context, const nn::Task& task, const data::BatchSource& batches,
                    const TrainerOptions& options, const optim::Schedule& schedule,
                    const optim::Optimizer& optimizer);
+
+// A hash of names, types and numbers of the frozen parameters, which checkpoints leave out; the sum
+// of those of the parameters, so that stages can add theirs. None: no parameter is frozen.
+std::optional<std::uint64_t> frozen_values(Context& context, const Parameters& parameters);
 
 // The rows of a source, without the settings of its batches, as text; "none" without a source.
 std::string content_of(const data::BatchSource* rows);
@@ -47346,6 +47515,7 @@ SOMA_INLINE void ManyRanks::join(PrecisionState& precision, optim::Optimizer& op
 SOMA_INLINE void ManyRanks::begin(const RunDescription& run, const Parameters& parameters) {
   agree(communicator_, run.make());
   for (const Parameter& parameter : parameters) {
+    if (parameter.var.frozen()) continue;
     const Tensor value = parameter.value();
     if (value.bytes() != 0)
       broadcast_checked(communicator_, {value.mutable_raw(), value.bytes()}, parameter.name);
@@ -47356,6 +47526,13 @@ SOMA_INLINE bool ManyRanks::from_first(bool mine) {
   std::uint8_t flag = mine ? 1 : 0;
   broadcast(communicator_, std::as_writable_bytes(std::span(&flag, 1)));
   return flag != 0;
+}
+
+SOMA_INLINE std::uint64_t ManyRanks::hash_of_all(std::uint64_t mine) {
+  Record frozen("frozen parameters");
+  frozen.set("frozen.values", mine);
+  agree(communicator_, frozen);
+  return mine;
 }
 
 SOMA_INLINE GlobalMaximum ManyRanks::maximum() {
@@ -47412,8 +47589,9 @@ SOMA_INLINE void ManyRanks::gather_rows(const Parameters& parameters) {
     HeapVector<Shared<RowGather>> gathers(context_.heap());
     const std::size_t end = (std::min)(parameters.size(), begin + at_once);
     for (std::size_t i = begin; i < end; ++i)
-      gathers.push_back(Shared<RowGather>::make(context_.heap(), communicator_,
-                                                static_cast<int>(i - begin), parameters[i]));
+      if (!parameters[i].var.frozen())
+        gathers.push_back(Shared<RowGather>::make(context_.heap(), communicator_,
+                                                  static_cast<int>(i - begin), parameters[i]));
     for (const Shared<RowGather>& gather : gathers) gather->finish();
   }
 }
@@ -47836,7 +48014,7 @@ SOMA_INLINE bool TrainerBase::evaluation_is_due(const data::BatchSource& batches
 SOMA_INLINE bool TrainerBase::evaluate(data::BatchSource& validation, Report& report,
                                        std::uint64_t epoch, const StopFlag* stop) {
   optimizer_->settle();
-  const AveragedWeights averaged(context_, average_, parameters());
+  const AveragedWeights averaged(context_, average_, trained_);
   std::optional<Evaluation> measured = measure(validation, stop);
   if (!measured) return false;
   Evaluation& evaluation = *measured;
@@ -47854,7 +48032,7 @@ SOMA_INLINE bool TrainerBase::evaluate(data::BatchSource& validation, Report& re
   if (better) {
     progress_.best = score;
     progress_.has_best = true;
-    if (options_.keep_best) best_.keep(context_, *ranks_, parameters(), progress_);
+    if (options_.keep_best) best_.keep(context_, *ranks_, trained_, progress_);
   }
   const EvaluationInfo info{.step = progress_.step,
                             .epoch = epoch,
@@ -48061,7 +48239,7 @@ SOMA_INLINE StepInfo TrainerBase::step(const StepSums& sums) {
   ++progress_.step;
   if (average_.is_due(progress_.step)) {
     optimizer_->settle();
-    average_.update(parameters());
+    average_.update(trained_);
   }
   progress_.batches += sums.batches;
   progress_.last_loss = info.loss;
@@ -48206,9 +48384,9 @@ SOMA_INLINE void TrainerBase::choose_weights(data::BatchSource* validation, Repo
                                              const StopFlag* stop) {
   const bool best = options_.keep_best && progress_.has_best;
   if (best && !report.interrupted)
-    best_.load(context_, *ranks_, parameters());
+    best_.load(context_, *ranks_, trained_);
   else if (!report.interrupted)
-    average_.give(parameters());
+    average_.give(trained_);
   if (best) report.best_metric = options_.best_metric;
   // The weights were evaluated before this run resumed from a checkpoint.
   if (validation == nullptr || report.interrupted || report.evaluated) return;
@@ -48442,6 +48620,25 @@ SOMA_INLINE Record identity_of(const Context& context, const nn::Task& task,
   return record;
 }
 
+SOMA_INLINE std::optional<std::uint64_t> frozen_values(Context& context,
+                                                       const Parameters& parameters) {
+  Parameters frozen;
+  for (const Parameter& parameter : parameters)
+    if (parameter.var.frozen()) frozen.push_back(parameter);
+  if (frozen.empty()) return std::nullopt;
+  std::vector<std::uint64_t> hashes(frozen.size());
+  parallel(context, static_cast<int>(frozen.size()), [&](int index) {
+    const auto i = static_cast<std::size_t>(index);
+    const Tensor value = contiguous(context, frozen[i].value());
+    data::ContentHash hash;
+    hash.add_text(frozen[i].name);
+    hash.add_text(value.describe());
+    hash.add_bytes({value.raw(), value.bytes()});
+    hashes[i] = hash.value();
+  });
+  return std::accumulate(hashes.begin(), hashes.end(), std::uint64_t{0});
+}
+
 SOMA_INLINE std::string content_of(const data::BatchSource* rows) {
   if (rows == nullptr) return "none";
   Record description("validation");
@@ -48504,6 +48701,7 @@ SOMA_INLINE void give_precision(Context& context, const Parameters& parameters,
   for (const Parameter& parameter : parameters) {
     const Tensor& value = parameter.var.value();
     if (value.rank() < 2 || value.dtype() == weights) continue;
+    if (parameter.role == ParameterRole::adapter) continue;
     if (!value.defined()) {  // it gets that type when it is made
       parameter.var.drop_value(weights);
       continue;
@@ -48638,8 +48836,12 @@ SOMA_INLINE void TrainerBase::begin(data::BatchSource& batches,
     const data::BatchSource& batches;
     const data::BatchSource* validation;
   };
+  frozen_values_.reset();
   ranks_->begin(Description(*this, batches, validation), gradients_->model_parameters());
   gradients_->begin(batches);
+  trained_ = nn::trained(parameters());
+  if (const auto frozen = frozen_values(context_, parameters()); ranks_->any(frozen.has_value()))
+    frozen_values_ = ranks_->hash_of_all(frozen.value_or(0));
   has_store_ = ranks_->from_first(options_.checkpoints != nullptr);
   if (has_store_ && ranks_->saves_parts()) ranks_->check_store(options_.checkpoints);
   if (has_store_ && !options_.resume && ranks_->first())
@@ -48674,6 +48876,7 @@ namespace SOMA_NAMESPACE::train {
 SOMA_INLINE Record TrainerBase::identity(const data::BatchSource& batches) const {
   Record record = identity_of(context_, task_, batches, options_, schedule_, *optimizer_);
   precision_.describe(record);
+  if (frozen_values_) record.set("frozen.values", *frozen_values_);
   return record;
 }
 
@@ -48686,7 +48889,7 @@ SOMA_INLINE bool TrainerBase::validation_decides() const {
 SOMA_INLINE Checkpoint TrainerBase::checkpoint_of(const data::BatchSource& batches) {
   optimizer_->settle();
   Checkpoint checkpoint;
-  checkpoint.weights = nn::state_dict(parameters());
+  checkpoint.weights = nn::state_dict(trained_);
   checkpoint.optimizer = optimizer_->state();
   average_.add_to(checkpoint.optimizer, ranks_->writes_shared_states());
   checkpoint.precision =
@@ -48762,12 +48965,12 @@ SOMA_INLINE void TrainerBase::load(Checkpoint checkpoint, data::BatchSource& bat
             loaded.evaluated_at != 0 && validation_decides() ? validation_ : evaluated->text);
   check_identity(checkpoint.identity, own);
   if (other_rows) loaded.forget_best();
-  check_parameters(checkpoint.weights, parameters());
+  check_parameters(checkpoint.weights, trained_);
   scaler_.restore(loaded.loss_scale, loaded.loss_scale_good_steps);
-  average_.take_from(checkpoint.optimizer, parameters());
+  average_.take_from(checkpoint.optimizer, trained_);
   optimizer_->load_state(checkpoint.optimizer);
   precision_.load_state(checkpoint.precision);
-  nn::load(parameters(), checkpoint.weights, {.extra_names_are_errors = true});
+  nn::load(trained_, checkpoint.weights, {.extra_names_are_errors = true});
   task_.load_state(checkpoint.task);
   batches.seek(loaded.position);
   const std::uint64_t before = std::exchange(loaded.steps, progress_.steps);

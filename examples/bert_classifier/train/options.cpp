@@ -223,13 +223,7 @@ void add_options(CLI::App& command, TrainOptions& options) {
 
 void add_options(CLI::App& command, PlanCommand& options) {
   add_options(command, options.train);
-  const std::string group = "Plan";
-  command.add_option("--ranks", options.ranks, "processes of the training")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{4096}))
-      ->capture_default_str()
-      ->type_name("N")
-      ->group(group);
-  command.add_flag("--json", options.json, "print the table as JSON")->group(group);
+  add_plan(command, options.plan);
 }
 
 void add_options(CLI::App& command, EvaluateOptions& options) {

@@ -100,8 +100,7 @@ struct DescribeOptions {
 // A table of layouts for a training with these options.
 struct PlanCommand {
   TrainOptions train;
-  std::size_t ranks = 1;
-  bool json = false;
+  PlanSettings plan;
 };
 
 void add_options(CLI::App& command, TrainOptions& options);

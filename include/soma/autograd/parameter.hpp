@@ -18,7 +18,8 @@ enum class ParameterRole : std::uint8_t {
   unknown,  // not set: a matrix counts as a weight, a vector or a number does not
   weight,
   bias,
-  scale,  // the scale of a norm
+  scale,    // the scale of a norm
+  adapter,  // a matrix of an adapter (nn/lora.hpp): stays fp32 in every precision
 };
 
 struct Parameter {

@@ -6,7 +6,8 @@
 //
 // Sources: the classes PretrainedConfig, BertConfig, DistilBertConfig, GPT2Config, LlamaConfig,
 // MistralConfig, Qwen2Config, GenerationConfig, PreTrainedTokenizerBase and BertTokenizer of
-// Hugging Face transformers 3 to 5, and the serialization of tokenizers 0.8 to 0.22.
+// Hugging Face transformers 3 to 5, the serialization of tokenizers 0.8 to 0.22, and LoraConfig of
+// PEFT to 0.21.
 
 #include <soma/base/config.hpp>
 
@@ -32,6 +33,7 @@ enum class ModelFile : std::uint8_t {
   added_token,        // an entry of added_tokens or added_tokens_decoder, or a token as an object
   special_tokens,     // special_tokens_map.json
   generation_config,  // generation_config.json
+  adapter_config,     // adapter_config.json
 };
 
 enum class KeyUse : std::uint8_t {
@@ -518,6 +520,53 @@ inline constexpr auto generation_config_keys = std::to_array<ModelKey>({
     {"use_mtp", harmless},
 });
 
+inline constexpr auto adapter_config_keys = std::to_array<ModelKey>({
+    {"peft_type", honoured},
+    {"r", honoured},
+    {"lora_alpha", honoured},
+    {"lora_dropout", honoured},
+    {"use_rslora", honoured},
+    {"target_modules", honoured},
+    {"base_model_name_or_path", honoured},
+    {"task_type", honoured},
+    {"init_lora_weights", honoured},  // some values change the base
+    // Keys that change the computation.
+    {"bias", refused, "\"none\""},
+    {"use_dora", refused},
+    {"use_qalora", refused},
+    {"use_bdlora", refused},
+    {"modules_to_save", refused},
+    {"rank_pattern", refused},
+    {"alpha_pattern", refused},
+    {"layers_to_transform", refused},
+    {"layer_replication", refused},
+    {"lora_bias", refused},
+    {"trainable_token_indices", refused},
+    {"target_parameters", refused},
+    {"alora_invocation_tokens", refused},
+    {"arrow_config", refused},
+    {"kasa_config", refused},
+    {"monteclora_config", refused},
+    {"velora_config", refused},
+    // Keys that tell how the adapter was made; its tensors name the layers.
+    {"fan_in_fan_out", harmless},
+    {"inference_mode", harmless},
+    {"auto_mapping", harmless},
+    {"exclude_modules", harmless},
+    {"layers_pattern", harmless},
+    {"loftq_config", harmless},
+    {"corda_config", harmless},
+    {"eva_config", harmless},
+    {"lora_ga_config", harmless},
+    {"ensure_weight_tying", harmless},
+    {"megatron_config", harmless},
+    {"megatron_core", harmless},
+    {"peft_version", harmless},
+    {"qalora_group_size", harmless},
+    {"revision", harmless},
+    {"runtime_config", harmless},
+});
+
 }  // namespace detail
 
 // Calls visit(key) for each key of the table of that file.
@@ -565,6 +614,8 @@ constexpr void for_each_model_key(ModelFile file, const Visit& visit) {
       return all(detail::special_tokens_keys);
     case ModelFile::generation_config:
       return all(detail::generation_config_keys);
+    case ModelFile::adapter_config:
+      return all(detail::adapter_config_keys);
   }
 }
 

@@ -47,6 +47,7 @@
 #include <soma/nn/impl/label_tree_state.ipp>
 #include <soma/nn/impl/later.ipp>
 #include <soma/nn/impl/layers.ipp>
+#include <soma/nn/impl/lora.ipp>
 #include <soma/nn/impl/norms.ipp>
 #include <soma/nn/impl/number_tasks.ipp>
 #include <soma/nn/impl/pieces.ipp>

@@ -3,6 +3,7 @@
 // is a task that trainers train: rows are texts, or prompts with answers.
 
 #include <soma/data/document_source.hpp>
+#include <soma/models/adapter_files.hpp>
 #include <soma/models/decoder/config_json.hpp>
 #include <soma/models/decoder/decoder.hpp>
 #include <soma/models/decoder/files.hpp>
@@ -49,6 +50,9 @@ struct LanguageModelOptions {
   // stays in the mapped file, read-only; the file's memory of all others is given back once they
   // are read. A file that is cut while it is mapped ends the process by SIGBUS.
   bool in_place = false;
+  // For from_pretrained(): load_adapter() of that folder, or adapt(), but not both.
+  std::string adapter{};
+  std::optional<nn::LoraOptions> lora{};
   // nn::Scope::later: a stage of a pipeline makes only its own weights from the files.
   nn::InitialStore* later = nullptr;
 };
@@ -79,8 +83,23 @@ class LanguageModel final : public nn::Task {
                                        const LanguageModelOptions& options = {});
 
   // Writes a folder that the usual libraries load. The tokenizer's files are those of the folder
-  // that the model came from, byte for byte. Errors of save_decoder.
+  // that the model came from, byte for byte. Errors of save_decoder; operator.value: an adapted
+  // model, whose adapters such a folder does not hold.
   void save(std::string_view folder, const SaveLanguageModelOptions& options = {}) const;
+
+  // Trains adapters (nn/lora.hpp) in place of the model's own parameters, which are frozen. Before
+  // a trainer is made. Errors of nn::adapt.
+  void adapt(const nn::LoraOptions& options);
+  // The same with the adapters of a folder. Errors of models::load_adapter.
+  void load_adapter(const std::string& folder);
+  bool adapted() const;
+  // Writes the adapters' folder. `source`: SaveDecoderOptions::source. Errors of
+  // models::save_adapter.
+  void save_adapter(std::string_view folder, TensorSource* source = nullptr) const;
+  // Adds the adapters to the weights, rounded to `type` (not set: that of the folder that the model
+  // came from), and removes them; the model's own parameters are trained again. Returns the
+  // difference to the exact sum, and has the errors of nn::merge.
+  double merge(std::optional<DType> type = {});
 
   const text::ByteTokenizer& tokenizer() const { return tokenizer_; }
   const Decoder& model() const { return model_; }
@@ -186,8 +205,12 @@ class LanguageModel final : public nn::Task {
   std::int32_t end_id_ = -1;
   DType file_type_ = DType::fp32;
   std::vector<std::uint32_t> token_bytes_;  // the text that each id stands for
+  std::uint64_t seed_ = 0;
+  nn::InitialStore* later_ = nullptr;
+  std::string source_{};  // the folder that the model came from
   Decoder model_;
   Parameters parameters_;
+  std::optional<AdapterConfig> adapter_{};
 };
 
 }  // namespace SOMA_NAMESPACE::models

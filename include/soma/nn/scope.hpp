@@ -19,6 +19,8 @@
 namespace SOMA_NAMESPACE::nn {
 
 class InitialStore;  // nn/initial.hpp
+class ProductSite;   // nn/product_site.hpp
+struct Product;
 
 struct Scope {
   Context& context;
@@ -57,17 +59,23 @@ class LayerPath {
 // that adds its own parameters and passes the collector on to its parts.
 class Collector {
  public:
-  explicit Collector(Parameters& parameters, std::string path = {})
-      : parameters_(parameters), path_(std::move(path)) {}
+  // `products`: gets the products of linear layers, if it is given.
+  explicit Collector(Parameters& parameters, std::string path = {},
+                     std::vector<Product>* products = nullptr)
+      : parameters_(parameters), path_(std::move(path)), products_(products) {}
 
   // `role` decides if weight decay is usual for the parameter.
   void add(std::string_view name, const Var& var, ParameterRole role = ParameterRole::unknown);
   // A parameter that is some rows of a variable.
   void add_rows(std::string_view name, const Var& var, std::size_t first, std::size_t last,
                 ParameterRole role = ParameterRole::unknown);
+  // The weight of the linear layer `name` (empty: the module itself), whose product is computed at
+  // a site: some rows of the variable. Adds the parameters of the layer's adapter, too.
+  void product(std::string_view name, const Var& weight, const ProductSite& site,
+               std::size_t first = 0, std::size_t last = to_end);
   template <class Module>
   void part(std::string_view name, const Module& module) {
-    Collector collector(parameters_, joined(name));
+    Collector collector(parameters_, joined(name), products_);
     module.collect(collector);
   }
 
@@ -75,6 +83,7 @@ class Collector {
   std::string joined(std::string_view name) const;
   Parameters& parameters_;
   std::string path_;
+  std::vector<Product>* products_;
 };
 
 namespace detail {

@@ -12,6 +12,9 @@ namespace SOMA_NAMESPACE::nn {
 // The parameters' tensors under their names; views, nothing is copied. Error state.duplicate_name.
 StateDict state_dict(const Parameters& parameters);
 
+// The parameters that are not frozen.
+Parameters trained(const Parameters& parameters);
+
 // Copies values into the parameters; the state must have every parameter. Returns the names in the
 // state that no parameter has. Errors as of copy_into; nothing is written before all is checked.
 std::vector<std::string> load(const Parameters& parameters, const StateDict& state,

@@ -190,6 +190,11 @@ struct GradientCall {
   std::optional<DType> sum_type(std::size_t input) const;
 };
 
+// Inputs and outputs of an operator: bit i is number i.
+struct KeptTensors {
+  std::uint32_t inputs = 0, outputs = 0;
+};
+
 // The work of a call of the accelerator's processors.
 struct ProcessorWork {
   std::uint64_t bytes_read = 0, bytes_written = 0;  // bytes of device memory
@@ -208,6 +213,9 @@ struct Operator {
   std::size_t outputs = 1;  // 0: it writes its inputs (an optimizer step)
   // The inputs and outputs that the gradient reads: bit i is number i.
   std::uint32_t keeps_inputs = 0, keeps_outputs = 0;
+  // Those among them that it reads if only the gradients of the inputs in `wanted` (bit i) are
+  // wanted: a product with a frozen weight does not read its other operand. nullptr: all.
+  KeptTensors (*keeps_for)(std::uint32_t wanted) = nullptr;
   // Bit i: `host` writes input i. Such an operator has no gradient, because the gradients of
   // earlier readers of the input would be wrong.
   std::uint32_t writes_inputs = 0;
@@ -253,6 +261,8 @@ struct Operator {
   const void* state = nullptr;  // passed to its functions, if they need more than a call
   const Registration* registration = nullptr;  // for operators that a registry owns
 
+  // The tensors that the gradient reads for these inputs.
+  KeptTensors kept_for(std::uint32_t wanted) const;
   // True if `host` makes the outputs, instead of writing the outputs of the shape rule.
   bool makes_outputs() const { return makes_views || allocates_outputs; }
   bool has_samples() const { return samples != nullptr || built_in_samples; }

@@ -19,6 +19,9 @@
 
 namespace SOMA_NAMESPACE::detail {
 
+// Operator::keeps_for of a product of two operands: the gradient of one reads the other.
+KeptTensors other_operand(std::uint32_t wanted);
+
 // An optional input, which may also be missing at the end of the list.
 Tensor input_or_none(std::span<const Tensor> inputs, std::size_t index);
 

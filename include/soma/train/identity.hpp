@@ -10,6 +10,7 @@
 #include <soma/train/options.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -20,6 +21,10 @@ namespace SOMA_NAMESPACE::train {
 Record identity_of(const Context& context, const nn::Task& task, const data::BatchSource& batches,
                    const TrainerOptions& options, const optim::Schedule& schedule,
                    const optim::Optimizer& optimizer);
+
+// A hash of names, types and numbers of the frozen parameters, which checkpoints leave out; the sum
+// of those of the parameters, so that stages can add theirs. None: no parameter is frozen.
+std::optional<std::uint64_t> frozen_values(Context& context, const Parameters& parameters);
 
 // The rows of a source, without the settings of its batches, as text; "none" without a source.
 std::string content_of(const data::BatchSource* rows);

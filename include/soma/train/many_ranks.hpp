@@ -49,6 +49,7 @@ class ManyRanks final : public Ranks {
   SOMA_INLINE void join(PrecisionState& precision, optim::Optimizer& optimizer) override;
   SOMA_INLINE void begin(const RunDescription& run, const Parameters& parameters) override;
   SOMA_INLINE bool from_first(bool mine) override;
+  SOMA_INLINE std::uint64_t hash_of_all(std::uint64_t mine) override;
 
   // Maxima over all ranks, which scales depend on.
   GlobalMaximum maximum();

@@ -52,13 +52,16 @@ class Ranks {
   // Prepares precision and optimizer for several ranks, before the first step.
   virtual void join(PrecisionState&, optim::Optimizer&) {}
   // Checks that all ranks are about to run the same training, which run.make() describes (a pass
-  // over the data); then sends them rank 0's weights. Error parallel.mismatch.
+  // over the data); then sends them rank 0's weights, but for frozen ones. Error parallel.mismatch.
   struct RunDescription {
     SOMA_INLINE virtual ~RunDescription() = default;
     virtual Record make() const = 0;
   };
   virtual void begin(const RunDescription&, const Parameters&) {}
   virtual bool from_first(bool mine) { return mine; }
+  // The hash of the whole model's frozen parameters, from that of this rank's. Error
+  // parallel.mismatch: ranks with the same parameters have other numbers in them.
+  virtual std::uint64_t hash_of_all(std::uint64_t mine) { return mine; }
 
   // ---- a step
 

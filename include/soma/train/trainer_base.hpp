@@ -137,8 +137,10 @@ class TrainerBase {
   optim::Optimizer* optimizer_ = nullptr;
   Owned<StepGradients> own_gradients_{};
   StepGradients* gradients_ = nullptr;
-  bool has_store_ = false;    // rank 0 has one
-  std::string validation_{};  // the validation rows, for checkpoints
+  Parameters trained_{};                          // this rank's; in its checkpoints
+  std::optional<std::uint64_t> frozen_values_{};  // a hash of the model's others, if there are any
+  bool has_store_ = false;                        // rank 0 has one
+  std::string validation_{};                      // the validation rows, for checkpoints
   optim::LossScaler scaler_;
   Progress progress_{};
   BestWeights best_{};

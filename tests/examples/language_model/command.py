@@ -100,6 +100,39 @@ refused("tie_word_embeddings", "train", "--model", gpt2, "--data", plain, "--mic
 check("micro-batches", weights_hash(run("train", "--model", llama, "--data", pairs, *quick, "--schedule", "constant",
                                         "--microbatches", 2)) == weights_hash(whole))
 
+# Adapters: a folder of few numbers, the same bits with recomputation, merged weights that measure alike.
+lora = ("--lora", 2, "--lora-alpha", 8, "--lora-dropout", 0.1, "--lora-targets", "q_proj", "v_proj")
+tuned = run("train", "--model", llama, "--data", plain, "--divider=---", *quick, *lora, "--output", work / "adapter")
+check("an adapter's files", sorted(path.name for path in (work / "adapter").iterdir()) == [
+    "adapter_config.json", "adapter_model.safetensors"])
+config = json.loads((work / "adapter" / "adapter_config.json").read_text())
+check("its configuration", (config["r"], config["lora_alpha"], config["target_modules"]) == (2, 8, ["q_proj", "v_proj"]) and
+      pathlib.Path(config["base_model_name_or_path"]) == llama, config)
+check("recomputed adapters", weights_hash(tuned) == weights_hash(run(
+    "train", "--model", llama, "--data", plain, "--divider=---", *quick, *lora, "--recompute")))
+check("describe adapters", "adapter " in run("describe", "--model", llama, "--adapter", work / "adapter").stdout)
+check("merge tells the rounding", "norm" in run("merge", "--model", llama, "--adapter", work / "adapter", "--output",
+                                                work / "merged").stdout)
+base, apart, merged = (measured(*words, "--data", table) for words in (
+    ("--model", llama), ("--model", llama, "--adapter", work / "adapter"), ("--model", work / "merged")))
+check("an adapter helps", apart["loss"] < base["loss"], f"{base} {apart}")
+check("merged weights", abs(merged["loss"] / apart["loss"] - 1) < 1e-6, f"{apart} {merged}")
+further = run("train", "--model", llama, "--adapter", work / "adapter", "--data", plain, "--divider=---", *quick, "--output",
+              work / "further")
+check("an adapter is trained further", weights_hash(further) != weights_hash(tuned))
+stages = run("train", "--model", llama, "--data", plain, "--divider=---", *quick, *lora, "--microbatches", 2, "--output",
+             work / "staged")
+check("micro-batches of adapters", weights_hash(stages) == weights_hash(tuned) and
+      (work / "staged" / "adapter_model.safetensors").read_bytes() == (
+          work / "adapter" / "adapter_model.safetensors").read_bytes())
+refused("excludes", "train", "--model", llama, "--adapter", work / "adapter", "--data", plain, *lora, code=2)
+refused("--lora", "train", "--model", llama, "--data", plain, "--lora-alpha", 8, code=2)
+refused("[operator.value]", "train", "--model", gpt2, "--data", plain, *quick, "--lora", 2, "--lora-targets", "q_proj")
+refused("no linear layer", "train", "--model", gpt2, "--data", plain, *quick, "--lora", 2, "--lora-targets", "wte")
+refused("--save-dtype", "train", "--model", llama, "--data", plain, *quick, *lora, "--save-dtype", "bf16", "--output",
+        work / "adapter", code=2)
+refused("[state.extra_name]", "evaluate", "--model", gpt2, "--adapter", work / "adapter", "--data", plain)
+
 refused("[file.read]", "evaluate", "--model", work, "--data", plain)
 refused("length", "evaluate", "--model", gpt2, "--data", plain, "--length", 33)
 refused("--stride", "evaluate", "--model", gpt2, "--data", plain, "--length", 8, "--stride", 9, code=2)

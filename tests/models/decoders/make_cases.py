@@ -241,4 +241,5 @@ def main():
             file.chmod(0o644)
 
 
-main()
+if __name__ == "__main__":
+    main()

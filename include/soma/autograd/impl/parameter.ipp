@@ -14,7 +14,7 @@
 namespace SOMA_NAMESPACE {
 
 SOMA_INLINE bool Parameter::decays() const {
-  return role == ParameterRole::weight ||
+  return role == ParameterRole::weight || role == ParameterRole::adapter ||
          (role == ParameterRole::unknown && var.value().rank() >= 2);
 }
 

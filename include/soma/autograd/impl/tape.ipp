@@ -302,9 +302,13 @@ SOMA_INLINE void Tape::append(const Operator& op, const Attributes& attributes,
     node.tensors.push_back(kept ? tensor : tensor.outline());
     node.versions.push_back(kept ? tensor.version() : 0);
   };
+  std::uint32_t wanted = 0;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].requires_gradient()) wanted |= std::uint32_t{1} << i;
+  const KeptTensors kept = op.kept_for(wanted);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Tensor none;
-    keep(inputs[i].defined() ? inputs[i].value() : none, (op.keeps_inputs >> i & 1) != 0);
+    keep(inputs[i].defined() ? inputs[i].value() : none, (kept.inputs >> i & 1) != 0);
     Target target;
     target.wanted = inputs[i].requires_gradient();
     target.sum = target.wanted && !inputs[i].state_->of_batch;
@@ -315,7 +319,7 @@ SOMA_INLINE void Tape::append(const Operator& op, const Attributes& attributes,
       target.slot = inputs[i].state_->slot;
     node.targets.push_back(std::move(target));
   }
-  for (std::size_t i = 0; i < op.outputs; ++i) keep(outputs[i], (op.keeps_outputs >> i & 1) != 0);
+  for (std::size_t i = 0; i < op.outputs; ++i) keep(outputs[i], (kept.outputs >> i & 1) != 0);
   slots_.resize(slots_.size() + op.outputs);
   nodes_.push_back(std::move(node));
 }

@@ -6,6 +6,7 @@
 #include <soma/models/decoder/impl/generator.ipp>
 #include <soma/models/decoder/impl/sampling.ipp>
 #include <soma/models/decoder/impl/shown_text.ipp>
+#include <soma/models/impl/adapter_files.ipp>
 #include <soma/models/impl/answering.ipp>
 #include <soma/models/impl/bert_config_json.ipp>
 #include <soma/models/impl/config_reader.ipp>

@@ -9,6 +9,7 @@
 #include <soma/metrics/next_token.hpp>
 #include <soma/models/model_files.hpp>
 #include <soma/nn/class_weights.hpp>
+#include <soma/nn/freeze.hpp>
 #include <soma/nn/later.hpp>
 #include <soma/nn/product_site.hpp>
 #include <soma/ops/choose/settings.hpp>
@@ -53,7 +54,7 @@ inline void refuse_adapter(const std::string& folder) {
   if (is_file(folder + "/adapter_config.json") && !is_file(folder + "/config.json"))
     fail(error_id::weights_file, "LanguageModel::from_pretrained", "folder",
          soma::quoted(folder) + ", which holds \"adapter_config.json\" and no config.json",
-         "the folder of a whole model: an adapter's weights belong to another one's");
+         "the folder of a whole model, to which load_adapter() adds this one");
 }
 
 inline bool begins_with(std::span<const std::int32_t> ids, std::span<const std::int32_t> with) {
@@ -81,6 +82,8 @@ SOMA_INLINE LanguageModel::LanguageModel(Context& context, text::ByteTokenizer t
       windows_{usual_length(file.config, options.length), options.overlap},
       trained_(options.trained),
       end_id_(tokenizer_.end_id()),
+      seed_(options.seed),
+      later_(options.later),
       model_(nn::Scope{context, options.seed, "", options.later},
              checked(file.config, options, tokenizer_.id_count())),
       parameters_(nn::parameters(model_)) {
@@ -108,14 +111,19 @@ SOMA_INLINE LanguageModel::LanguageModel(Context& context, std::string_view fold
   file_type_ =
       detail::load_decoder_files(context, model_, std::string(folder), weights, options.later)
           .weights;
-  if (from_files == nullptr) return;
-  if (options.weights != DType::fp32)
-    for (const Parameter& parameter : parameters_)
-      if (parameter.var.shape().rank() == 2) parameter.var.drop_value(options.weights);
-  if (options.in_place)
-    from_files->make_in_place(context, parameters_);
-  else
-    from_files->make(context, parameters_);
+  source_ = folder;
+  if (from_files != nullptr) {
+    if (options.weights != DType::fp32)
+      for (const Parameter& parameter : parameters_)
+        if (parameter.var.shape().rank() == 2) parameter.var.drop_value(options.weights);
+    if (options.in_place)
+      from_files->make_in_place(context, parameters_);
+    else
+      from_files->make(context, parameters_);
+    later_ = nullptr;
+  }
+  if (!options.adapter.empty()) load_adapter(options.adapter);
+  if (options.lora) adapt(*options.lora);
 }
 
 SOMA_INLINE LanguageModel LanguageModel::from_pretrained(Context& context, std::string_view folder,
@@ -147,8 +155,42 @@ SOMA_INLINE std::vector<std::int32_t> LanguageModel::end_ids() const {
   return ids;
 }
 
+SOMA_INLINE void LanguageModel::adapt(const nn::LoraOptions& options) {
+  nn::adapt(model_, {context_, seed_, "", later_}, options);
+  nn::freeze(parameters_);
+  parameters_ = nn::parameters(model_);
+  adapter_ = {.lora = options, .base = source_, .turned = config().kind == DecoderKind::gpt2};
+}
+
+SOMA_INLINE void LanguageModel::load_adapter(const std::string& folder) {
+  AdapterConfig loaded =
+      models::load_adapter(context_, model_, {context_, seed_, "", later_}, folder);
+  nn::freeze(parameters_);
+  parameters_ = nn::parameters(model_);
+  loaded.turned = config().kind == DecoderKind::gpt2;
+  if (loaded.base.empty()) loaded.base = source_;
+  adapter_ = std::move(loaded);
+}
+
+SOMA_INLINE bool LanguageModel::adapted() const { return adapter_.has_value(); }
+
+SOMA_INLINE void LanguageModel::save_adapter(std::string_view folder, TensorSource* source) const {
+  models::save_adapter(folder, parameters_, adapter_.value_or(AdapterConfig{}), source);
+}
+
+SOMA_INLINE double LanguageModel::merge(std::optional<DType> type) {
+  const double difference = nn::merge(context_, nn::products(model_), type.value_or(file_type_));
+  adapter_.reset();
+  parameters_ = nn::parameters(model_);
+  nn::unfreeze(parameters_);
+  return difference;
+}
+
 SOMA_INLINE void LanguageModel::save(std::string_view folder,
                                      const SaveLanguageModelOptions& options) const {
+  if (adapted())
+    fail(error_id::operator_value, "LanguageModel::save", "model", "one with adapters",
+         "save_adapter(), or merge() first");
   const bool usual =
       file_type_ == DType::fp32 || file_type_ == DType::bf16 || file_type_ == DType::fp16;
   save_decoder(folder, context_, model_, file_,
@@ -381,6 +423,9 @@ SOMA_INLINE bool LanguageModel::set_recompute(bool wanted) {
   return true;
 }
 
-SOMA_INLINE void LanguageModel::describe(Record& identity) const { model_.describe(identity); }
+SOMA_INLINE void LanguageModel::describe(Record& identity) const {
+  model_.describe(identity);
+  if (adapted()) nn::describe(identity, adapter_->lora);
+}
 
 }  // namespace SOMA_NAMESPACE::models

@@ -113,6 +113,10 @@ SOMA_INLINE std::vector<SafetensorsFile> model_files(Context& context, std::stri
     if (!is_file(path + std::string(single))) check_weights_file(operation, path, auto_class);
     files.push_back(load_safetensors(context, path + std::string(single)));
   }
+  if (is_folder(path) && is_file(path + "/adapter_config.json"))
+    context.log(LogLevel::warning, std::string(operation) + ": the adapter in " +
+                                       soma::quoted(path) +
+                                       " is not applied: the model has the folder's weights");
   return files;
 }
 

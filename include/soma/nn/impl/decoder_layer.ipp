@@ -116,7 +116,7 @@ SOMA_INLINE Var CausalAttention::continued(Tape& tape, const Var& x, const Var& 
 }
 
 SOMA_INLINE void CausalAttention::collect_together(Collector& collector) const {
-  collector.add("weight", weight, ParameterRole::weight);
+  collector.product("", weight, site);
   if (bias.defined()) collector.add("bias", bias, ParameterRole::bias);
 }
 
@@ -124,7 +124,7 @@ SOMA_INLINE void CausalAttention::collect_apart(Collector& collector, const char
                                                 const char* key, const char* value) const {
   const std::size_t queries = heads * head_width, keys = key_value_heads * head_width;
   const auto rows = [&](const std::string& name, std::size_t first, std::size_t count) {
-    collector.add_rows(name + ".weight", weight, first, first + count, ParameterRole::weight);
+    collector.product(name, weight, site, first, first + count);
     if (bias.defined())
       collector.add_rows(name + ".bias", bias, first, first + count, ParameterRole::bias);
   };

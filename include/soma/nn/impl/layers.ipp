@@ -42,7 +42,7 @@ SOMA_INLINE Var Linear::operator()(Tape& tape, const Var& x, const LinearSetting
 }
 
 SOMA_INLINE void Linear::collect(Collector& collector) const {
-  collector.add("weight", weight, ParameterRole::weight);
+  collector.product("", weight, site);
   collector.add("bias", bias, ParameterRole::bias);
 }
 

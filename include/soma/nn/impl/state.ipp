@@ -17,6 +17,13 @@ SOMA_INLINE StateDict state_dict(const Parameters& parameters) {
   return state;
 }
 
+SOMA_INLINE Parameters trained(const Parameters& parameters) {
+  Parameters result;
+  for (const Parameter& parameter : parameters)
+    if (!parameter.var.frozen()) result.push_back(parameter);
+  return result;
+}
+
 SOMA_INLINE std::vector<std::string> load(const Parameters& parameters, const StateDict& state,
                                           const CopyIntoOptions& options) {
   return copy_into(state, state_dict(parameters), options);

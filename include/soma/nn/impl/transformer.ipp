@@ -88,7 +88,7 @@ SOMA_INLINE void MultiHeadAttention::collect_projections(Collector& collector,
   const std::size_t apart = query.weight.defined() ? 1 : 0;
   for (std::size_t i = 0; i + apart < called.size(); ++i) {
     const std::string name = called[i + apart];
-    collector.add_rows(name + ".weight", weight, i * width, (i + 1) * width, ParameterRole::weight);
+    collector.product(name, weight, site, i * width, (i + 1) * width);
     collector.add_rows(name + ".bias", bias, i * width, (i + 1) * width, ParameterRole::bias);
   }
 }

@@ -73,6 +73,14 @@ void binary_host(const OperatorCall& call) {
 template <Binary function>
 void binary_gradient(const GradientCall& call);
 
+template <Binary function>
+KeptTensors binary_keeps(std::uint32_t wanted) {
+  const std::uint32_t first = wanted & 1, second = wanted >> 1 & 1;
+  if constexpr (function == Binary::multiply) return {.inputs = first << 1 | second};
+  if constexpr (function == Binary::divide) return {.inputs = (first | second) << 1 | second};
+  return {.inputs = function == Binary::add || function == Binary::subtract ? 0u : 3u};
+}
+
 }  // namespace detail
 
 namespace ops {
@@ -83,6 +91,7 @@ constexpr Operator OfBinary<function>::record{
     .min_inputs = 2,
     .max_inputs = 2,
     .keeps_inputs = function == Binary::add || function == Binary::subtract ? 0u : 3u,
+    .keeps_for = &detail::binary_keeps<function>,
     .batch = &detail::batch_by_broadcasting,
     .shape = &detail::binary_shape<function>,
     .host = &detail::binary_host<function>,

@@ -46,6 +46,12 @@ SOMA_INLINE std::optional<DType> GradientCall::sum_type(std::size_t input) const
   return input < sums.size() ? sums[input] : std::nullopt;
 }
 
+SOMA_INLINE KeptTensors Operator::kept_for(std::uint32_t wanted) const {
+  if (keeps_for == nullptr) return {keeps_inputs, keeps_outputs};
+  const KeptTensors kept = keeps_for(wanted);
+  return {kept.inputs & keeps_inputs, kept.outputs & keeps_outputs};
+}
+
 SOMA_INLINE bool Gradient::defined() const { return values.defined(); }
 
 SOMA_INLINE bool Gradient::sparse() const { return rows.defined(); }

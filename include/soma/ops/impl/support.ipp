@@ -19,6 +19,10 @@
 
 namespace SOMA_NAMESPACE::detail {
 
+SOMA_INLINE KeptTensors other_operand(std::uint32_t wanted) {
+  return {.inputs = (wanted & 1) << 1 | (wanted >> 1 & 1)};
+}
+
 SOMA_INLINE Tensor input_or_none(std::span<const Tensor> inputs, std::size_t index) {
   return index < inputs.size() ? inputs[index] : Tensor();
 }

@@ -128,6 +128,11 @@ inline void linear_gradient(const GradientCall& call) {
   addend_gradients(call, rows);
 }
 
+// As of matmul. All gradients but the residual's read the input of the activation.
+inline KeptTensors linear_keeps(std::uint32_t wanted) {
+  return {.inputs = other_operand(wanted).inputs, .outputs = (wanted & 7) != 0 ? 2u : 0u};
+}
+
 }  // namespace detail
 
 namespace ops {
@@ -138,6 +143,7 @@ inline constexpr Operator linear{.name = "linear",
                                  .outputs = 2,
                                  .keeps_inputs = 3,
                                  .keeps_outputs = 2,
+                                 .keeps_for = &detail::linear_keeps,
                                  .batch_inputs = 1 | 8,
                                  .shape = &detail::linear_shape,
                                  .host = &detail::linear_host,

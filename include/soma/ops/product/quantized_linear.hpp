@@ -221,6 +221,12 @@ inline void quantized_linear_gradient(const GradientCall& call) {
   addend_gradients(call, rows);
 }
 
+// The operand x is kept as it was converted, in the outputs 2 and 3.
+inline KeptTensors quantized_linear_keeps(std::uint32_t wanted) {
+  return {.inputs = (wanted & 1) << 1,
+          .outputs = linear_keeps(wanted).outputs | ((wanted & 2) != 0 ? 12u : 0u)};
+}
+
 }  // namespace detail
 
 namespace ops {
@@ -231,6 +237,7 @@ inline constexpr Operator quantized_linear{.name = "quantized_linear",
                                            .outputs = 4,
                                            .keeps_inputs = 2,
                                            .keeps_outputs = 14,
+                                           .keeps_for = &detail::quantized_linear_keeps,
                                            .allocates_outputs = true,
                                            .composite = true,
                                            .batch_inputs = 1 | 8,

@@ -24,6 +24,7 @@ namespace SOMA_NAMESPACE::train {
 SOMA_INLINE Record TrainerBase::identity(const data::BatchSource& batches) const {
   Record record = identity_of(context_, task_, batches, options_, schedule_, *optimizer_);
   precision_.describe(record);
+  if (frozen_values_) record.set("frozen.values", *frozen_values_);
   return record;
 }
 
@@ -36,7 +37,7 @@ SOMA_INLINE bool TrainerBase::validation_decides() const {
 SOMA_INLINE Checkpoint TrainerBase::checkpoint_of(const data::BatchSource& batches) {
   optimizer_->settle();
   Checkpoint checkpoint;
-  checkpoint.weights = nn::state_dict(parameters());
+  checkpoint.weights = nn::state_dict(trained_);
   checkpoint.optimizer = optimizer_->state();
   average_.add_to(checkpoint.optimizer, ranks_->writes_shared_states());
   checkpoint.precision =
@@ -112,12 +113,12 @@ SOMA_INLINE void TrainerBase::load(Checkpoint checkpoint, data::BatchSource& bat
             loaded.evaluated_at != 0 && validation_decides() ? validation_ : evaluated->text);
   check_identity(checkpoint.identity, own);
   if (other_rows) loaded.forget_best();
-  check_parameters(checkpoint.weights, parameters());
+  check_parameters(checkpoint.weights, trained_);
   scaler_.restore(loaded.loss_scale, loaded.loss_scale_good_steps);
-  average_.take_from(checkpoint.optimizer, parameters());
+  average_.take_from(checkpoint.optimizer, trained_);
   optimizer_->load_state(checkpoint.optimizer);
   precision_.load_state(checkpoint.precision);
-  nn::load(parameters(), checkpoint.weights, {.extra_names_are_errors = true});
+  nn::load(trained_, checkpoint.weights, {.extra_names_are_errors = true});
   task_.load_state(checkpoint.task);
   batches.seek(loaded.position);
   const std::uint64_t before = std::exchange(loaded.steps, progress_.steps);

@@ -46,7 +46,7 @@ SOMA_INLINE bool TrainerBase::evaluation_is_due(const data::BatchSource& batches
 SOMA_INLINE bool TrainerBase::evaluate(data::BatchSource& validation, Report& report,
                                        std::uint64_t epoch, const StopFlag* stop) {
   optimizer_->settle();
-  const AveragedWeights averaged(context_, average_, parameters());
+  const AveragedWeights averaged(context_, average_, trained_);
   std::optional<Evaluation> measured = measure(validation, stop);
   if (!measured) return false;
   Evaluation& evaluation = *measured;
@@ -64,7 +64,7 @@ SOMA_INLINE bool TrainerBase::evaluate(data::BatchSource& validation, Report& re
   if (better) {
     progress_.best = score;
     progress_.has_best = true;
-    if (options_.keep_best) best_.keep(context_, *ranks_, parameters(), progress_);
+    if (options_.keep_best) best_.keep(context_, *ranks_, trained_, progress_);
   }
   const EvaluationInfo info{.step = progress_.step,
                             .epoch = epoch,

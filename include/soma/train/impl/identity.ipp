@@ -7,14 +7,19 @@
 #include <soma/data/content_hash.hpp>
 #include <soma/nn/task.hpp>
 #include <soma/numeric/precision_text.hpp>
+#include <soma/runtime/parallel.hpp>
 #include <soma/state/arithmetic.hpp>
 #include <soma/train/options.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <numeric>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace SOMA_NAMESPACE::train {
 
@@ -97,6 +102,25 @@ SOMA_INLINE Record identity_of(const Context& context, const nn::Task& task,
   }
   optimizer.describe(record);
   return record;
+}
+
+SOMA_INLINE std::optional<std::uint64_t> frozen_values(Context& context,
+                                                       const Parameters& parameters) {
+  Parameters frozen;
+  for (const Parameter& parameter : parameters)
+    if (parameter.var.frozen()) frozen.push_back(parameter);
+  if (frozen.empty()) return std::nullopt;
+  std::vector<std::uint64_t> hashes(frozen.size());
+  parallel(context, static_cast<int>(frozen.size()), [&](int index) {
+    const auto i = static_cast<std::size_t>(index);
+    const Tensor value = contiguous(context, frozen[i].value());
+    data::ContentHash hash;
+    hash.add_text(frozen[i].name);
+    hash.add_text(value.describe());
+    hash.add_bytes({value.raw(), value.bytes()});
+    hashes[i] = hash.value();
+  });
+  return std::accumulate(hashes.begin(), hashes.end(), std::uint64_t{0});
 }
 
 SOMA_INLINE std::string content_of(const data::BatchSource* rows) {

@@ -78,7 +78,7 @@ SOMA_INLINE StepInfo TrainerBase::step(const StepSums& sums) {
   ++progress_.step;
   if (average_.is_due(progress_.step)) {
     optimizer_->settle();
-    average_.update(parameters());
+    average_.update(trained_);
   }
   progress_.batches += sums.batches;
   progress_.last_loss = info.loss;
@@ -223,9 +223,9 @@ SOMA_INLINE void TrainerBase::choose_weights(data::BatchSource* validation, Repo
                                              const StopFlag* stop) {
   const bool best = options_.keep_best && progress_.has_best;
   if (best && !report.interrupted)
-    best_.load(context_, *ranks_, parameters());
+    best_.load(context_, *ranks_, trained_);
   else if (!report.interrupted)
-    average_.give(parameters());
+    average_.give(trained_);
   if (best) report.best_metric = options_.best_metric;
   // The weights were evaluated before this run resumed from a checkpoint.
   if (validation == nullptr || report.interrupted || report.evaluated) return;

@@ -81,6 +81,7 @@ SOMA_INLINE void ManyRanks::join(PrecisionState& precision, optim::Optimizer& op
 SOMA_INLINE void ManyRanks::begin(const RunDescription& run, const Parameters& parameters) {
   agree(communicator_, run.make());
   for (const Parameter& parameter : parameters) {
+    if (parameter.var.frozen()) continue;
     const Tensor value = parameter.value();
     if (value.bytes() != 0)
       broadcast_checked(communicator_, {value.mutable_raw(), value.bytes()}, parameter.name);
@@ -91,6 +92,13 @@ SOMA_INLINE bool ManyRanks::from_first(bool mine) {
   std::uint8_t flag = mine ? 1 : 0;
   broadcast(communicator_, std::as_writable_bytes(std::span(&flag, 1)));
   return flag != 0;
+}
+
+SOMA_INLINE std::uint64_t ManyRanks::hash_of_all(std::uint64_t mine) {
+  Record frozen("frozen parameters");
+  frozen.set("frozen.values", mine);
+  agree(communicator_, frozen);
+  return mine;
 }
 
 SOMA_INLINE GlobalMaximum ManyRanks::maximum() {
@@ -147,8 +155,9 @@ SOMA_INLINE void ManyRanks::gather_rows(const Parameters& parameters) {
     HeapVector<Shared<RowGather>> gathers(context_.heap());
     const std::size_t end = (std::min)(parameters.size(), begin + at_once);
     for (std::size_t i = begin; i < end; ++i)
-      gathers.push_back(Shared<RowGather>::make(context_.heap(), communicator_,
-                                                static_cast<int>(i - begin), parameters[i]));
+      if (!parameters[i].var.frozen())
+        gathers.push_back(Shared<RowGather>::make(context_.heap(), communicator_,
+                                                  static_cast<int>(i - begin), parameters[i]));
     for (const Shared<RowGather>& gather : gathers) gather->finish();
   }
 }

@@ -4,6 +4,7 @@
 
 #include <soma/train/trainer_base.hpp>
 
+#include <soma/nn/state.hpp>
 #include <soma/ops/run.hpp>
 #include <soma/train/checks.hpp>
 #include <soma/train/identity.hpp>
@@ -19,6 +20,7 @@ SOMA_INLINE void give_precision(Context& context, const Parameters& parameters,
   for (const Parameter& parameter : parameters) {
     const Tensor& value = parameter.var.value();
     if (value.rank() < 2 || value.dtype() == weights) continue;
+    if (parameter.role == ParameterRole::adapter) continue;
     if (!value.defined()) {  // it gets that type when it is made
       parameter.var.drop_value(weights);
       continue;
@@ -153,8 +155,12 @@ SOMA_INLINE void TrainerBase::begin(data::BatchSource& batches,
     const data::BatchSource& batches;
     const data::BatchSource* validation;
   };
+  frozen_values_.reset();
   ranks_->begin(Description(*this, batches, validation), gradients_->model_parameters());
   gradients_->begin(batches);
+  trained_ = nn::trained(parameters());
+  if (const auto frozen = frozen_values(context_, parameters()); ranks_->any(frozen.has_value()))
+    frozen_values_ = ranks_->hash_of_all(frozen.value_or(0));
   has_store_ = ranks_->from_first(options_.checkpoints != nullptr);
   if (has_store_ && ranks_->saves_parts()) ranks_->check_store(options_.checkpoints);
   if (has_store_ && !options_.resume && ranks_->first())

@@ -31,6 +31,7 @@ struct ParameterMemory {
   std::uint64_t value = 0;    // bytes
   std::uint64_t moments = 0;  // for all rows
   Shape shape{};
+  bool trained = true;  // false: frozen
 };
 
 // How gradients come together.

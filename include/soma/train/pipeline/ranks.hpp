@@ -44,6 +44,8 @@ class PipelineRanks final : public Ranks {
   // Weights follow later, when the parameters of each stage are known (PipelineGradients::begin).
   SOMA_INLINE void begin(const RunDescription& run, const Parameters&) override;
   SOMA_INLINE bool from_first(bool mine) override;
+  // The sum over the stages.
+  SOMA_INLINE std::uint64_t hash_of_all(std::uint64_t mine) override;
 
   // With several stages, each stage writes and reads its own parameters.
   SOMA_INLINE bool saves_parts() const override;
@@ -68,6 +70,7 @@ class PipelineRanks final : public Ranks {
   // parameter with the longest name that the entry's name begins with.
   bool is_foreign(std::string_view name) const;
 
+  Context& context_;
   PipelineGroups groups_;
   ManyRanks same_stage_;
   const Parameters *all_ = nullptr, *own_ = nullptr;

@@ -83,10 +83,11 @@ SOMA_INLINE Decoder::Decoder(const nn::Scope& scope, const DecoderConfig& settin
                                       settings.layer.standard_deviation);
   for (std::size_t i = 0; i < settings.layers; ++i)
     layers.emplace_back(scope / "layer" / std::to_string(i), settings.layer);
-  if (!settings.tied)
-    head = nn::Linear(
-        scope / "head", settings.layer.width, settings.vocabulary,
-        {.bias = false, .standard_deviation = settings.layer.standard_deviation, .edge = true});
+  if (settings.tied) return;
+  head = nn::Linear(
+      scope / "head", settings.layer.width, settings.vocabulary,
+      {.bias = false, .standard_deviation = settings.layer.standard_deviation, .edge = true});
+  head_site = head.site;
 }
 
 SOMA_INLINE Var Decoder::operator()(Tape& tape, const Var& ids) const {
@@ -219,8 +220,7 @@ SOMA_INLINE void Decoder::Part::collect_llama(nn::Collector& collector,
   const std::size_t rows = inner.weight.shape()[0] / 2;
   std::size_t begin = 0;
   for (const char* name : {"mlp.gate_proj", "mlp.up_proj"}) {
-    collector.add_rows(std::string(name) + ".weight", inner.weight, begin, begin + rows,
-                       ParameterRole::weight);
+    collector.product(name, inner.weight, inner.site, begin, begin + rows);
     if (inner.bias.defined())
       collector.add_rows(std::string(name) + ".bias", inner.bias, begin, begin + rows,
                          ParameterRole::bias);

@@ -72,6 +72,7 @@ SOMA_INLINE StepReplay::StepReplay(const RankProblem& problem, std::size_t repli
   while ((std::size_t{1} << size_) < parts_) ++size_;
   for (const ParameterMemory& parameter : problem.parameters) {
     now_.weights += parameter.value + tensor_bytes;
+    if (!parameter.trained) continue;
     if (has_moments && parameter.moments != 0)
       now_.moments += part_of(parameter.moments, parameter.shape) + 2 * tensor_bytes;
     if (problem.keeps_best) now_.saving += parameter.value + tensor_bytes;

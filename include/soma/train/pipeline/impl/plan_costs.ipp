@@ -213,7 +213,8 @@ SOMA_INLINE double PlanCosts::seconds(const PlanLayout& layout,
       own.forward += profiles(layout)[i].sizes[k].forward_seconds;
       own.backward += profiles(layout)[i].sizes[k].backward_seconds;
       for (const ParameterMemory& parameter : parameters_[i])
-        bytes += static_cast<double>(3 * parameter.value + 2 * parameter.moments);
+        if (parameter.trained)
+          bytes += static_cast<double>(3 * parameter.value + 2 * parameter.moments);
     }
     if (stage < cuts.size())
       times.links.push_back(static_cast<double>(result_bytes(layout, end - 1)) / setting_.network);

@@ -145,7 +145,8 @@ SOMA_INLINE std::vector<ParameterMemory> parameters_of(const nn::Piece& piece,
 SOMA_INLINE ParameterMemory memory_of(const Parameter& parameter, const TrainerOptions& options) {
   const Tensor value = parameter.value();
   ParameterMemory memory{.value = value.elements() * size_of(value.dtype()),
-                         .shape = value.shape()};
+                         .shape = value.shape(),
+                         .trained = !parameter.var.frozen()};
   if (options.optimizer != nullptr)
     memory.moments = options.optimizer->state_bytes(parameter.name);
   else if (!parameter.var.frozen())

@@ -20,7 +20,8 @@
 namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE PipelineRanks::PipelineRanks(Context& context, const TrainerOptions& options)
-    : groups_(options),
+    : context_(context),
+      groups_(options),
       same_stage_(context, groups_.replicas(),
                   GradientReducerOptions{.bucket_bytes = options.reduce_bucket_bytes,
                                          .overlap = options.overlap,
@@ -69,6 +70,12 @@ SOMA_INLINE bool PipelineRanks::from_first(bool mine) {
   std::uint8_t flag = mine ? 1 : 0;
   broadcast(groups_.world(), std::as_writable_bytes(std::span(&flag, 1)));
   return flag != 0;
+}
+
+SOMA_INLINE std::uint64_t PipelineRanks::hash_of_all(std::uint64_t mine) {
+  std::uint64_t sum = same_stage_.hash_of_all(mine);
+  all_reduce_sum(groups_.pipeline(), context_.heap(), std::span(&sum, 1));
+  return sum;
 }
 
 SOMA_INLINE bool PipelineRanks::saves_parts() const {
