@@ -126,6 +126,7 @@ def texts():
     for folder, count in ((CASES / "texts_gpt2", 20), (CASES / "texts_llama", 20), (real_folder(), 64)):
         model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
         tokenizer = AutoTokenizer.from_pretrained(folder)
+        without_token = list(range(len(tokenizer), model.config.vocab_size)) or None
         known = prompts if count == 64 else ["the train", "we wait at"]
         for penalty in (1.0, 1.2):
             words = [word for prompt in known for word in ("--prompt", prompt)]
@@ -135,7 +136,7 @@ def texts():
                 ids = tokenizer(prompt, return_tensors="pt")
                 with torch.no_grad():
                     whole = model.generate(**ids, max_new_tokens=count, do_sample=False, repetition_penalty=penalty,
-                                           pad_token_id=tokenizer.eos_token_id)
+                                           pad_token_id=tokenizer.eos_token_id, suppress_tokens=without_token)
                 wanted = whole[0, ids.input_ids.shape[1]:].tolist()
                 check(f"{folder.name} {prompt!r} penalty {penalty}", line["ids"] == wanted, f"{len(wanted)} tokens: {line['text'][:50]!r}")
     check("Paris", run("generate", "--model", real_folder(), "--prompt", prompts[0], "--max-new", 2, "--quiet").startswith(" Paris."))

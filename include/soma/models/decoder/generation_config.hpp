@@ -26,10 +26,10 @@ struct GenerationConfig {
 
 // Reads a generation_config.json. `do_sample` false or missing: greedy, whatever temperature,
 // top_k, top_p and min_p say, as in the usual library; true: its defaults are temperature 1,
-// top_k 50, top_p 1. max_new_tokens wins over max_length. null means missing. Keys in no table are kept and
-// not read. `name`: of the file, for messages. Errors models.config_json, models.config_type,
-// models.config_value: a value out of range, or a key that would change the text otherwise, such as
-// num_beams above 1.
+// top_k 50, top_p 1. max_new_tokens wins over max_length. null means missing. Keys in no table are
+// kept and not read. `name`: of the file, for messages. Errors models.config_json,
+// models.config_type, models.config_value: a value out of range, or a key that would change the
+// text otherwise, such as num_beams above 1.
 GenerationConfig generation_config_from_json(std::string_view text,
                                              std::string_view name = "generation_config.json");
 
