@@ -88,6 +88,21 @@ TEST_CASE("an adapted layer adds s B A x before activation, dropout and residual
       }
 }
 
+TEST_CASE("dropout of an adapter leaves the layer's own product as it is", "[unit]") {
+  auto context = make_context({.threads = 1});
+  const nn::Linear layer({context, 3, "layer"}, 12, 10);
+  const Tensor x = random_tensor(context, {7, 12}, "x");
+  const auto result = [&] {
+    Tape tape(context, {.seed = 8});
+    return bits(context, layer(tape, tape.constant(x)).value());
+  };
+  const auto before = result();
+  nn::adapt(layer, {context, 4}, {.rank = 2, .dropout = 0.9f});
+  CHECK(result() == before);  // B is zero
+  fill_adapters(context, nn::parameters(layer));
+  CHECK(result() != before);
+}
+
 TEST_CASE("BERT takes adapters, and merged weights compute as they do", "[unit]") {
   auto context = make_context({.threads = 1});
   const models::BertConfig config{
