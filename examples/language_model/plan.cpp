@@ -27,6 +27,8 @@ soma::train::PlanTable table_of(const TrainOptions& options, const TrainingRows&
   soma::Context& context = compute.context();
   soma::nn::Later later;
   soma::models::LanguageModel model = training_model(context, options, &later);
+  const bool whole = model.pieces().empty();  // a tied head: one process has all
+  if (whole) later.make(context, model.parameters());
   soma::data::BatchOptions batching = batch_options(options);
   const auto source = model.batches(rows.train, batching, &stop_requested);
   batching.shuffle = false;
@@ -34,7 +36,7 @@ soma::train::PlanTable table_of(const TrainOptions& options, const TrainingRows&
       rows.held_out.empty() ? nullptr : model.batches(rows.held_out, batching, &stop_requested);
   soma::train::TrainerOptions settings = common_trainer_options(options, launch);
   settings.epochs = options.epochs == 0 ? 1 : options.epochs;
-  settings.pipeline = {.later = &later};
+  settings.pipeline = {.later = whole ? nullptr : &later};
   settings.keep_best = settings.keep_best && options.checkpoint.empty();  // else files have them
   const auto optimizer = make_optimizer(context, model.parameters(), options, settings.precision);
   settings.optimizer = optimizer.get();

@@ -100,6 +100,10 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   soma::nn::Later later;  // a rank makes or reads only the weights of its stage
   if (pipeline) settings.pipeline.later = &later;
   LanguageModel model = training_model(context, options, settings.pipeline.later);
+  if (pipeline && model.pieces().empty()) {  // a tied head: one process has all
+    later.make(context, model.parameters());
+    settings.pipeline.later = nullptr;
+  }
   soma::data::BatchOptions batching = batch_options(options);
   const auto source = model.batches(rows.train, batching, &stop_requested);
   batching.shuffle = false;

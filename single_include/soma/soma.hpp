@@ -38141,6 +38141,11 @@ inline void convolution_transpose_gradient(const GradientCall& call) {
                                          {dy, weight, x}, call.sequences)[1];
 }
 
+// The weight's gradient also reads the weight, for its shape.
+inline KeptTensors convolution_transpose_keeps(std::uint32_t wanted) {
+  return {.inputs = 2u | (wanted >> 1 & 1)};
+}
+
 }  // namespace detail
 
 namespace ops {
@@ -38149,7 +38154,7 @@ inline constexpr Operator convolution_transpose{.name = "convolution_transpose",
                                                 .min_inputs = 2,
                                                 .max_inputs = 2,
                                                 .keeps_inputs = 3,
-                                                .keeps_for = &detail::other_operand,
+                                                .keeps_for = &detail::convolution_transpose_keeps,
                                                 .composite = true,
                                                 .batch_inputs = 1,
                                                 .row_dimensions = RowDimensions::first,
@@ -39524,9 +39529,9 @@ inline void linear_gradient(const GradientCall& call) {
   addend_gradients(call, rows);
 }
 
-// As of matmul. All gradients but the residual's read the input of the activation.
+// As of matmul. The gradient of the product's result reads the input of the activation.
 inline KeptTensors linear_keeps(std::uint32_t wanted) {
-  return {.inputs = other_operand(wanted).inputs, .outputs = (wanted & 7) != 0 ? 2u : 0u};
+  return {.inputs = other_operand(wanted).inputs, .outputs = 2};
 }
 
 }  // namespace detail

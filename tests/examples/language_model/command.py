@@ -95,8 +95,9 @@ check("shards", len(names) > 2 and set(index["weight_map"].values()) == set(name
 check("describe", "bf16" in run("describe", "--model", work / "small").stdout)
 
 # A head of its own can be cut, a tied one cannot.
-refused("tie_word_embeddings", "train", "--model", gpt2, "--data", plain, "--microbatches", 2, "--output", work / "cut",
-        code=2)
+refused("partitions", "train", "--model", gpt2, "--data", plain, "--partitions", 2, "--output", work / "cut")
+check("micro-batches of a tied model", weights_hash(run(
+    "train", "--model", gpt2, "--data", lines, *quick, "--microbatches", 2)) == weights_hash(again))
 check("micro-batches", weights_hash(run("train", "--model", llama, "--data", pairs, *quick, "--schedule", "constant",
                                         "--microbatches", 2)) == weights_hash(whole))
 
@@ -125,6 +126,11 @@ stages = run("train", "--model", llama, "--data", plain, "--divider=---", *quick
 check("micro-batches of adapters", weights_hash(stages) == weights_hash(tuned) and
       (work / "staged" / "adapter_model.safetensors").read_bytes() == (
           work / "adapter" / "adapter_model.safetensors").read_bytes())
+full, small = (json.loads(run("plan", "--json", "--model", gpt2, "--data", lines, "--threads", 1, *words).stdout)["rows"]
+               for words in ((), ("--lora", 2)))
+check("plan has rows with recomputation", {row["recompute"] for row in full} == {True, False}, full)
+check("adapters have fewer moments", all(a["stages"][0]["moments"] < b["stages"][0]["moments"]
+                                         for a, b in zip(small, full)), (small, full))
 refused("excludes", "train", "--model", llama, "--adapter", work / "adapter", "--data", plain, *lora, code=2)
 refused("--lora", "train", "--model", llama, "--data", plain, "--lora-alpha", 8, code=2)
 refused("[operator.value]", "train", "--model", gpt2, "--data", plain, *quick, "--lora", 2, "--lora-targets", "q_proj")

@@ -101,6 +101,11 @@ inline void convolution_transpose_gradient(const GradientCall& call) {
                                          {dy, weight, x}, call.sequences)[1];
 }
 
+// The weight's gradient also reads the weight, for its shape.
+inline KeptTensors convolution_transpose_keeps(std::uint32_t wanted) {
+  return {.inputs = 2u | (wanted >> 1 & 1)};
+}
+
 }  // namespace detail
 
 namespace ops {
@@ -109,7 +114,7 @@ inline constexpr Operator convolution_transpose{.name = "convolution_transpose",
                                                 .min_inputs = 2,
                                                 .max_inputs = 2,
                                                 .keeps_inputs = 3,
-                                                .keeps_for = &detail::other_operand,
+                                                .keeps_for = &detail::convolution_transpose_keeps,
                                                 .composite = true,
                                                 .batch_inputs = 1,
                                                 .row_dimensions = RowDimensions::first,

@@ -128,9 +128,9 @@ inline void linear_gradient(const GradientCall& call) {
   addend_gradients(call, rows);
 }
 
-// As of matmul. All gradients but the residual's read the input of the activation.
+// As of matmul. The gradient of the product's result reads the input of the activation.
 inline KeptTensors linear_keeps(std::uint32_t wanted) {
-  return {.inputs = other_operand(wanted).inputs, .outputs = (wanted & 7) != 0 ? 2u : 0u};
+  return {.inputs = other_operand(wanted).inputs, .outputs = 2};
 }
 
 }  // namespace detail
