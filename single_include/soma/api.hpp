@@ -4038,8 +4038,8 @@ struct LossKernels {
 
 }  // namespace SOMA_NAMESPACE
 // ---- soma/numeric/quantizer.hpp
-// Quantizer: format, rounding and scale of one role of a training run. OwnRounding: a rounding in
-// plain code. Accumulation: how the products of a sum are added.
+// Quantizer: format, rounding, scale and rotation of one role of a training run. OwnRounding: a
+// rounding in plain code. Accumulation: how the products of a sum are added.
 
 // ---- soma/numeric/scaling.hpp
 // Scaling: the scale that goes with a narrow format, as a value. One scale serves a scaling block
@@ -4278,11 +4278,29 @@ constexpr float decode(const FloatFormat& format, std::uint32_t code) {
 
 namespace SOMA_NAMESPACE {
 
-enum class Granularity : std::uint8_t { tensor, row, block_1x128, block_128x128, group_32 };
+enum class Granularity : std::uint8_t {
+  tensor,
+  row,
+  block_1x128,
+  block_128x128,
+  group_32,
+  group_16,
+  block_16x16,
+  block_32x32,
+};
 enum class ScaleFormat : std::uint8_t {
   fp32,
   power_of_two,
-  mx,  // an e8m0 exponent by the rule of OCP Microscaling
+  mx,    // an e8m0 exponent (OCP Microscaling), by a ScaleRule
+  e4m3,  // an fp8_e4m3fn number, and one fp32 scale of the tensor over all (NVFP4)
+};
+// How the exponent of an e8m0 scale follows from the amax of its scaling block; emax is the
+// exponent of the format's largest number.
+enum class ScaleRule : std::uint8_t {
+  floor,  // floor(log2(amax)) - emax: OCP Microscaling 1.0, section 6.3; may saturate
+  up,     // ceil(log2(amax / largest number)): nothing saturates
+  even,   // as floor, of amax rounded to the format's mantissa
+  trn3,   // floor(log2(amax)) - emax + 1: the accelerator's; nothing saturates
 };
 enum class ScalePolicy : std::uint8_t {
   none,     // no scale
@@ -4302,6 +4320,12 @@ constexpr std::string_view to_string(Granularity granularity) {
       return "128x128";
     case Granularity::group_32:
       return "32";
+    case Granularity::group_16:
+      return "16";
+    case Granularity::block_16x16:
+      return "16x16";
+    case Granularity::block_32x32:
+      return "32x32";
   }
   return "unknown";
 }
@@ -4313,6 +4337,21 @@ constexpr std::string_view to_string(ScaleFormat format) {
       return "power_of_two";
     case ScaleFormat::mx:
       return "e8m0";
+    case ScaleFormat::e4m3:
+      return "e4m3";
+  }
+  return "unknown";
+}
+constexpr std::string_view to_string(ScaleRule rule) {
+  switch (rule) {
+    case ScaleRule::floor:
+      return "floor";
+    case ScaleRule::up:
+      return "up";
+    case ScaleRule::even:
+      return "even";
+    case ScaleRule::trn3:
+      return "trn3";
   }
   return "unknown";
 }
@@ -4332,8 +4371,9 @@ struct Scaling {
   ScalePolicy policy = ScalePolicy::none;
   Granularity granularity = Granularity::tensor;
   ScaleFormat format = ScaleFormat::fp32;
-  int history = 16;  // delayed: how many amax values are remembered, 1 to 4096
-  int margin = 0;    // headroom: the scale is 2^margin times larger than needed, 0 to 64
+  ScaleRule rule = ScaleRule::floor;  // of ScaleFormat::mx
+  int history = 16;                   // delayed: how many amax values are remembered, 1 to 4096
+  int margin = 0;  // headroom: the scale is 2^margin times larger than needed, 0 to 64
 
   friend constexpr bool operator==(const Scaling&, const Scaling&) = default;
 };
@@ -4355,8 +4395,21 @@ constexpr ScalingBlock scaling_block(Granularity granularity) {
       return {128, 128};
     case Granularity::group_32:
       return {1, 32};
+    case Granularity::group_16:
+      return {1, 16};
+    case Granularity::block_16x16:
+      return {16, 16};
+    case Granularity::block_32x32:
+      return {32, 32};
   }
   return {0, 0};
+}
+
+// True if a scaling block is that of the transposed matrix too: a matrix and its transpose then
+// have the same numbers.
+constexpr bool is_square(Granularity granularity) {
+  const ScalingBlock block = scaling_block(granularity);
+  return block.rows == block.columns;
 }
 
 // The number of scales of a matrix: `rows` x `columns`, row-major. A tensor has one scale even if
@@ -4395,17 +4448,52 @@ constexpr float largest_scale(float largest) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scale) - 1);
 }
 
+// The fraction bits, of fp32's 23, above which an amax needs the next power of two; and the exponent
+// that it has otherwise is floor(log2(amax)) - top.
+struct PowerRule {
+  std::uint32_t fraction;
+  int top;
+};
+constexpr PowerRule power_rule(const Scaling& scaling, const FloatFormat& format, float largest) {
+  const bool up = scaling.format == ScaleFormat::power_of_two || scaling.rule == ScaleRule::up;
+  if (up)
+    return {static_cast<std::uint32_t>(unpack(largest).magnitude.significand >> 29) & 0x7FFFFFu,
+            exponent_of(largest)};
+  if (scaling.rule == ScaleRule::even && format.mantissa_bits < 23)
+    return {0x7FFFFFu - (std::uint32_t{1} << (22 - format.mantissa_bits)), format.max_exponent()};
+  return {0x7FFFFFu, format.max_exponent() - (scaling.rule == ScaleRule::trn3 ? 1 : 0)};
+}
+
 }  // namespace detail
 
-// The scale for a scaling block whose largest finite magnitude is `amax`; 1 if `amax` is 0. The
-// scale lies between 2^-126 and 2^126, so that the scale and its inverse are normal numbers, and
-// `largest` times the scale is finite: magnitudes close to 2^128 saturate.
+// True if a scaling block that has a number which is not finite gets the scale NaN, so that all of
+// it reads NaN: with the scales of Microscaling and NVFP4, and for formats without a NaN, in which
+// it would become finite.
+constexpr bool has_nan_scales(const Scaling& scaling, const FloatFormat& format) {
+  return scaling.format == ScaleFormat::mx || scaling.format == ScaleFormat::e4m3 ||
+         format.specials == Specials::none;
+}
+
+// The fp32 scale of a whole tensor with e4m3 scales, whose largest magnitude is `amax`: amax / (448
+// * largest number of the format), from 2^-117 to 2^117; 1 if amax is 0 or not finite.
+float tensor_scale_for(const FloatFormat& format, float amax);
+
+// The scale for a scaling block whose largest finite magnitude is `amax`. An infinite amax stands
+// for a number that is not finite: the scale is NaN where has_nan_scales(); otherwise such numbers
+// are not counted.
 //   fp32          amax / largest * 2^margin, rounded to nearest
 //   power_of_two  the smallest power of two that brings amax to the largest number or below, times
 //                 2^margin
-//   mx            2^(floor(log2(amax)) - emax + margin), the rule of OCP Microscaling 1.0 section
-//                 6.3; values of up to twice 2^emax then meet a smaller largest number and saturate
-float scale_for(const Scaling& scaling, const FloatFormat& format, float amax);
+//   mx            the power of two of the ScaleRule, times 2^margin. Numbers above the largest
+//                 number times the scale saturate.
+//   e4m3          amax / largest / tensor_scale * 2^margin, rounded to fp32, then to fp8_e4m3fn,
+//                 from 2^-9 to 448. Elements are encode(x / (scale * tensor_scale)).
+// fp32 and power_of_two scales lie between 2^-126 and 2^126, so that the scale and its inverse are
+// normal numbers, and `largest` times the scale is finite: magnitudes close to 2^128 saturate; they
+// are 1 if amax is 0. Scales of mx lie between 2^-127, which is also that of zeros, and 2^127: a
+// number that rounds up to 2^128 reads as infinity.
+float scale_for(const Scaling& scaling, const FloatFormat& format, float amax,
+                float tensor_scale = 1);
 
 // The amax values of the last `scaling.history` steps for one scaling block, and the scale that
 // they give: the delayed policy. The history starts empty; the scale is 1 until an amax is known.
@@ -4453,11 +4541,29 @@ struct OwnRounding {
   friend constexpr bool operator==(const OwnRounding&, const OwnRounding&) = default;
 };
 
+// A Hadamard matrix by which both operands of a product are multiplied along its sum before they are
+// converted: the product stays the same, and a number far beyond its neighbours is shared out among
+// `size` of them. What is left over at the end of the sum, or of a shard of it, is not rotated.
+struct Rotation {
+  enum class Signs : std::uint8_t {
+    fixed,  // none change
+    drawn,  // of a function of seed, layer, product and step: other ones in each step
+  };
+  std::uint8_t size = 0;  // 16, 32, 64 or 128; 0: no rotation
+  Signs signs = Signs::fixed;
+
+  friend constexpr bool operator==(const Rotation&, const Rotation&) = default;
+};
+constexpr std::string_view to_string(Rotation::Signs signs) {
+  return signs == Rotation::Signs::drawn ? "drawn" : "fixed";
+}
+
 // The conversion of numbers to a narrow format.
 struct Quantizer {
   FloatFormat format = formats::fp32;
   Rounding rounding{};
   Scaling scaling{};
+  Rotation rotation{};  // operands of products only
   // If defined, it takes the place of the rounding to `format`, whose largest number still gives
   // the scale, and the limit of scaled values. Scales of a tensor only.
   OwnRounding own{};
@@ -4824,8 +4930,10 @@ struct QuantizeSetting {
   // x is a parameter: stochastic rounding then draws at parameter_index(row, column), otherwise at
   // the token_index of its sequences.
   bool parameter = false;
-  float scale = 1;  // ScalePolicy::delayed
-  Draw draw{};      // for stochastic rounding; the index is the element's own
+  // ScalePolicy::delayed. ScaleFormat::e4m3: the scale of the tensor, which the product applies; 0:
+  // from its amax.
+  float scale = 1;
+  Draw draw{};  // for stochastic rounding; the index is the element's own
 };
 void fields(FieldVisitor& visitor, QuantizeSetting& setting);
 
@@ -5272,8 +5380,10 @@ struct ConvertArgs {
   const float* source_scales;
   std::size_t source_group;
   // Then the largest finite magnitudes are collected: amax[i / target_group] = max(itself,
-  // magnitude); nullptr: not computed.
+  // magnitude), or infinity with `marks_infinite` where a number is not finite; nullptr: not
+  // computed.
   float* amax;
+  bool marks_infinite;
   // Then values are multiplied by inverse_scales[i / target_group], and finite values limited to
   // -limit to limit; nullptr: neither.
   const float* inverse_scales;
@@ -5731,16 +5841,20 @@ struct QuantizeArgs {
   FloatFormat format{};           // with a sign and a zero
   Scaling scaling{};              // its granularity is not read
   std::size_t group_rows = 0;     // 0: all rows
-  std::size_t group_columns = 0;  // 1, a multiple of 32, or 0: all columns
+  std::size_t group_columns = 0;  // 1, 16, a multiple of 32, or 0: all columns
   // true: y is of type `format` and holds codes. false: y is fp32 or bf16 and holds the codes'
   // values times their scales, rounded to fp32 and then, to nearest even, to y's type.
   bool codes = false;
   // One scale for each scaling block: ScalePolicy::current writes them, delayed reads them. No
   // scales: as ScalePolicy::none.
   float* scales = nullptr;
-  // One number for each scaling block, which becomes max(itself, largest finite magnitude of x);
-  // nullptr: not computed.
+  // ScaleFormat::e4m3: elements are encode(x / (scale * tensor_scale)), and numbers without codes
+  // are decode(code) * scale: whoever reads them multiplies by tensor_scale.
+  float tensor_scale = 1;
+  // One number for each scaling block, which becomes max(itself, largest finite magnitude of x), or
+  // infinity with `marks_infinite` where a number of x is not finite; nullptr: not computed.
   float* amax = nullptr;
+  bool marks_infinite = false;
   std::size_t group_stride = 0;  // from the scales and amax of a row of scaling blocks to the next
 };
 
@@ -7017,6 +7131,8 @@ struct ConvertOptions {
   // The target's scales, scale_grid() many, row-major. ScalePolicy::current writes them, delayed
   // reads them.
   Scaling scaling{};
+  // ScaleFormat::e4m3: the tensor's scale (tensor_scale_for()), by which its scales are multiplied.
+  float tensor_scale = 1;
   std::span<float> scales{};
   // The scales of the source, read whatever the policy; empty: none.
   Granularity source_granularity = Granularity::tensor;
@@ -7707,6 +7823,9 @@ struct Operator;  // ops/operator.hpp
 
 struct LinearOperand {
   Quantizer quantizer{};
+  // Of the second product that reads the operand: the gradient of the weight reads x and the
+  // gradient, that of the input the weight. None: as the first.
+  std::optional<Quantizer> second{};
   Draw draw{};  // seed and stream of stochastic rounding
   // Delayed: the scale of this step. 0: unknown, because every amax was 0; the operand's own amax
   // then gives the scale.
@@ -7733,11 +7852,14 @@ struct LinearFormats {
   bool part = false;
   Accumulation accumulation{};
   GlobalMaximum maximum{};
+  // The signs of rotations: of y, dx and dW.
+  std::array<Draw, 3> signs{};
 
   // The converted weight, valid until the weight or the scale changes.
   struct Converted {
     TensorIdentity source{};
     float wanted_scale = 0;
+    std::uint32_t step = 0;  // of the signs that were drawn for it
     Tensor values{};
     float scale = 1;
     float amax = 0;  // for delayed scales
@@ -11365,29 +11487,42 @@ SOMA_INLINE const Scaling& validate(const Scaling& scaling, std::string_view ope
   return scaling;
 }
 
-SOMA_INLINE float scale_for(const Scaling& scaling, const FloatFormat& format, float amax) {
-  if (!(amax > 0)) return 1.0f;
+SOMA_INLINE float tensor_scale_for(const FloatFormat& format, float amax) {
+  if (!(amax > 0 && amax <= (std::numeric_limits<float>::max)())) return 1.0f;
+  const double largest = 448.0 * static_cast<double>(decode(format, format.max_finite_code()));
+  return static_cast<float>((std::clamp)(static_cast<double>(amax) / largest, 0x1p-117, 0x1p117));
+}
+
+SOMA_INLINE float scale_for(const Scaling& scaling, const FloatFormat& format, float amax,
+                            float tensor_scale) {
+  if (has_nan_scales(scaling, format) && !(amax <= (std::numeric_limits<float>::max)()))
+    return std::numeric_limits<float>::quiet_NaN();
   const float largest = decode(format, format.max_finite_code());
-  int exponent = 0;
-  switch (scaling.format) {
-    case ScaleFormat::fp32: {
-      // The quotient of two fp32 numbers in fp64 is never within 2^-53 of a tie of fp32, so the
-      // second rounding is exact.
-      const auto margin = static_cast<double>(detail::two_to(scaling.margin));
-      const double scale = static_cast<double>(amax) / static_cast<double>(largest) * margin;
-      return (std::min)(static_cast<float>((std::clamp)(scale, 0x1p-126, 0x1p126)),
-                        detail::largest_scale(largest));
-    }
-    case ScaleFormat::power_of_two:
-      exponent = detail::exponent_of(amax) - detail::exponent_of(largest);
-      if (unpack(amax).magnitude.significand > unpack(largest).magnitude.significand) ++exponent;
-      break;
-    case ScaleFormat::mx:
-      exponent = detail::exponent_of(amax) - format.max_exponent();
-      break;
+  if (scaling.format == ScaleFormat::e4m3) {
+    const auto margin = static_cast<double>(detail::two_to(scaling.margin));
+    const double exact = static_cast<double>(amax) /
+                         (static_cast<double>(largest) * static_cast<double>(tensor_scale)) *
+                         margin;
+    const float wanted = static_cast<float>((std::clamp)(exact, 0x1p-9, 448.0));
+    return decode(formats::fp8_e4m3fn, encode(formats::fp8_e4m3fn, wanted));
   }
+  if (!(amax > 0)) return scaling.format == ScaleFormat::mx ? 0x1p-127f : 1.0f;
+  if (scaling.format == ScaleFormat::fp32) {
+    // The quotient of two fp32 numbers in fp64 is never within 2^-53 of a tie of fp32, so the
+    // second rounding is exact.
+    const auto margin = static_cast<double>(detail::two_to(scaling.margin));
+    const double scale = static_cast<double>(amax) / static_cast<double>(largest) * margin;
+    return (std::min)(static_cast<float>((std::clamp)(scale, 0x1p-126, 0x1p126)),
+                      detail::largest_scale(largest));
+  }
+  const detail::PowerRule rule = detail::power_rule(scaling, format, largest);
+  int exponent = detail::exponent_of(amax) - rule.top + scaling.margin;
+  const auto fraction =
+      static_cast<std::uint32_t>(unpack(amax).magnitude.significand >> 29) & 0x7FFFFFu;
+  if (fraction > rule.fraction) ++exponent;
+  const bool mx = scaling.format == ScaleFormat::mx;
   return detail::two_to(
-      (std::clamp)(exponent + scaling.margin, -126, detail::largest_scale_exponent(largest)));
+      (std::clamp)(exponent, mx ? -127 : -126, mx ? 127 : detail::largest_scale_exponent(largest)));
 }
 
 SOMA_INLINE AmaxHistory::AmaxHistory(const Scaling& scaling, const FloatFormat& format)
@@ -11413,7 +11548,9 @@ SOMA_INLINE float AmaxHistory::amax() const {
 
 SOMA_INLINE bool AmaxHistory::known() const { return amax() > 0; }
 
-SOMA_INLINE float AmaxHistory::scale() const { return scale_for(scaling_, format_, amax()); }
+SOMA_INLINE float AmaxHistory::scale() const {
+  return known() ? scale_for(scaling_, format_, amax()) : 1.0f;
+}
 
 SOMA_INLINE std::vector<float> AmaxHistory::values() const {
   std::vector<float> result;
@@ -11721,6 +11858,7 @@ SOMA_INLINE void fields(FieldVisitor& visitor, Scaling& scaling) {
   visitor.key("format", scaling.format);
   visitor.key("history", scaling.history);
   visitor.key("margin", scaling.margin);
+  visitor.key("rule", scaling.rule);
 }
 
 SOMA_INLINE void fields(FieldVisitor& visitor, Quantizer& quantizer) {
@@ -14074,7 +14212,7 @@ class ConvertPlan {
   // Half of a large last-level cache: the start of a longer target is evicted before it can be read
   // from there.
   static constexpr std::size_t streaming_bytes = std::size_t{16} << 20;
-  static constexpr std::size_t most_blocks = item_elements / 32;
+  static constexpr std::size_t most_blocks = item_elements / 16;
 
   struct Item {
     std::size_t first_row, end_row, first_column, columns;
@@ -14109,7 +14247,9 @@ class ConvertPlan {
 
   // Adds the largest finite magnitudes of an item's rows to those in `amax`, one for each scaling
   // block.
-  void collect_amax(const Item& item, std::size_t first, std::size_t end, float* amax) const;
+  // `marks_infinite`: infinity where a number is not finite.
+  void collect_amax(const Item& item, std::size_t first, std::size_t end, float* amax,
+                    bool marks_infinite) const;
 
   // Rows that share scaling blocks are converted together: first amax, if it determines the scale,
   // then the codes.
@@ -14119,7 +14259,7 @@ class ConvertPlan {
   ConstCodeSpan from_;
   CodeSpan to_;
   ConvertOptions options_;
-  bool scaled_ = false;
+  bool scaled_ = false, nan_scales_ = false;
   ScalingBlock block_{}, source_block_{};
   ScaleGrid grid_{}, source_grid_{};
   std::size_t segment_ = 0, segments_ = 0, band_ = 0, bands_ = 0;
@@ -14210,6 +14350,7 @@ SOMA_INLINE ConvertPlan::ConvertPlan(Context& context, ConstCodeSpan from, CodeS
                                      const ConvertOptions& options)
     : context_(context), from_(from), to_(to), options_(options) {
   scaled_ = options.scaling.policy != ScalePolicy::none;
+  nan_scales_ = scaled_ && has_nan_scales(options.scaling, to.format);
   if (options_.draw_row_stride == 0) options_.draw_row_stride = to.columns;
   const Granularity granularity = scaled_ ? options.scaling.granularity : Granularity::tensor;
   const bool source_scaled = !options.source_scales.empty();
@@ -14228,7 +14369,9 @@ SOMA_INLINE ConvertPlan::ConvertPlan(Context& context, ConstCodeSpan from, CodeS
       granularity == Granularity::row ? (std::max)(to_.columns, std::size_t{1}) : item_elements;
   segments_ = (to_.columns + segment_ - 1) / segment_;
   const std::size_t rows_that_fit = item_elements / (std::min)(segment_, to_.columns);
-  band_ = block_.rows == 128 ? 128 : (std::max)(std::size_t{1}, rows_that_fit);
+  const std::size_t together = (std::max)(std::size_t{1}, block_.rows);
+  band_ = (std::max)(std::size_t{1}, rows_that_fit / together) * together;
+  if (block_.rows == 128) band_ = 128;
   bands_ = (to_.rows + band_ - 1) / band_;
 
   args_.from_params = make_codec_params(from_.format);
@@ -14245,12 +14388,18 @@ SOMA_INLINE void ConvertPlan::run() {
   const bool one_block = block_.rows == 0;
   const bool current = options_.scaling.policy == ScalePolicy::current;
   if (current && one_block) {
+    AtomicMaximum marked;
     for_each_item([&](const Item& item) {
       float amax = 0;
-      collect_amax(item, item.first_row, item.end_row, &amax);
+      collect_amax(item, item.first_row, item.end_row, &amax, nan_scales_);
+      marked.include(amax);
+      if (options_.amax.empty()) return;
+      amax = 0;
+      collect_amax(item, item.first_row, item.end_row, &amax, false);
       tensor_amax.include(amax);
     });
-    options_.scales[0] = scale_for(options_.scaling, to_.format, tensor_amax.value());
+    options_.scales[0] =
+        scale_for(options_.scaling, to_.format, marked.value(), options_.tensor_scale);
   }
   const bool late_amax = one_block && !options_.amax.empty() && !current;
   for_each_item([&](const Item& item) { convert_item(item, late_amax ? &tensor_amax : nullptr); });
@@ -14283,11 +14432,12 @@ SOMA_INLINE ConvertArgs ConvertPlan::row_args(const Item& item, std::size_t row)
 }
 
 SOMA_INLINE void ConvertPlan::collect_amax(const Item& item, std::size_t first, std::size_t end,
-                                           float* amax) const {
+                                           float* amax, bool marks_infinite) const {
   for (std::size_t row = first; row < end; ++row) {
     ConvertArgs args = row_args(item, row);
     args.to = nullptr;
     args.amax = amax;
+    args.marks_infinite = marks_infinite;
     context_.kernels().convert(args);
   }
 }
@@ -14308,12 +14458,21 @@ SOMA_INLINE void ConvertPlan::convert_item(const Item& item, AtomicMaximum* tens
         grid_row * grid_.columns + (block_.columns == 0 ? 0 : item.first_column / block_.columns);
     std::fill_n(amax.begin(), blocks, 0.0f);
     if (current) {
-      collect_amax(item, first, end, amax.data());
-      for (std::size_t g = 0; g < blocks; ++g)
-        options_.scales[at + g] = scale_for(options_.scaling, to_.format, amax[g]);
+      collect_amax(item, first, end, amax.data(), nan_scales_);
+      bool finite = true;
+      for (std::size_t g = 0; g < blocks; ++g) {
+        options_.scales[at + g] =
+            scale_for(options_.scaling, to_.format, amax[g], options_.tensor_scale);
+        finite = finite && amax[g] <= (std::numeric_limits<float>::max)();
+      }
+      if (!finite && wants_amax) {
+        std::fill_n(amax.begin(), blocks, 0.0f);
+        collect_amax(item, first, end, amax.data(), false);
+      }
     }
     if (scaled_)
-      for (std::size_t g = 0; g < blocks; ++g) inverse[g] = 1.0f / options_.scales[at + g];
+      for (std::size_t g = 0; g < blocks; ++g)
+        inverse[g] = 1.0f / (options_.scales[at + g] * options_.tensor_scale);
     for (std::size_t row = first; row < end; ++row) {
       ConvertArgs args = row_args(item, row);
       if (scaled_) args.inverse_scales = inverse.data();
@@ -14335,7 +14494,8 @@ SOMA_INLINE void convert(Context& context, const ConstCodeSpan& from, const Code
   if (to.size() == 0) {
     for (float& amax : options.amax) amax = 0;
     if (options.scaling.policy == ScalePolicy::current)
-      for (float& scale : options.scales) scale = 1;
+      for (float& scale : options.scales)
+        scale = scale_for(options.scaling, to.format, 0, options.tensor_scale);
     return;
   }
   detail::ConvertPlan(context, from, to, options).run();

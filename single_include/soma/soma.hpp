@@ -4041,8 +4041,8 @@ struct LossKernels {
 
 }  // namespace SOMA_NAMESPACE
 // ---- soma/numeric/quantizer.hpp
-// Quantizer: format, rounding and scale of one role of a training run. OwnRounding: a rounding in
-// plain code. Accumulation: how the products of a sum are added.
+// Quantizer: format, rounding, scale and rotation of one role of a training run. OwnRounding: a
+// rounding in plain code. Accumulation: how the products of a sum are added.
 
 // ---- soma/numeric/scaling.hpp
 // Scaling: the scale that goes with a narrow format, as a value. One scale serves a scaling block
@@ -4281,11 +4281,29 @@ constexpr float decode(const FloatFormat& format, std::uint32_t code) {
 
 namespace SOMA_NAMESPACE {
 
-enum class Granularity : std::uint8_t { tensor, row, block_1x128, block_128x128, group_32 };
+enum class Granularity : std::uint8_t {
+  tensor,
+  row,
+  block_1x128,
+  block_128x128,
+  group_32,
+  group_16,
+  block_16x16,
+  block_32x32,
+};
 enum class ScaleFormat : std::uint8_t {
   fp32,
   power_of_two,
-  mx,  // an e8m0 exponent by the rule of OCP Microscaling
+  mx,    // an e8m0 exponent (OCP Microscaling), by a ScaleRule
+  e4m3,  // an fp8_e4m3fn number, and one fp32 scale of the tensor over all (NVFP4)
+};
+// How the exponent of an e8m0 scale follows from the amax of its scaling block; emax is the
+// exponent of the format's largest number.
+enum class ScaleRule : std::uint8_t {
+  floor,  // floor(log2(amax)) - emax: OCP Microscaling 1.0, section 6.3; may saturate
+  up,     // ceil(log2(amax / largest number)): nothing saturates
+  even,   // as floor, of amax rounded to the format's mantissa
+  trn3,   // floor(log2(amax)) - emax + 1: the accelerator's; nothing saturates
 };
 enum class ScalePolicy : std::uint8_t {
   none,     // no scale
@@ -4305,6 +4323,12 @@ constexpr std::string_view to_string(Granularity granularity) {
       return "128x128";
     case Granularity::group_32:
       return "32";
+    case Granularity::group_16:
+      return "16";
+    case Granularity::block_16x16:
+      return "16x16";
+    case Granularity::block_32x32:
+      return "32x32";
   }
   return "unknown";
 }
@@ -4316,6 +4340,21 @@ constexpr std::string_view to_string(ScaleFormat format) {
       return "power_of_two";
     case ScaleFormat::mx:
       return "e8m0";
+    case ScaleFormat::e4m3:
+      return "e4m3";
+  }
+  return "unknown";
+}
+constexpr std::string_view to_string(ScaleRule rule) {
+  switch (rule) {
+    case ScaleRule::floor:
+      return "floor";
+    case ScaleRule::up:
+      return "up";
+    case ScaleRule::even:
+      return "even";
+    case ScaleRule::trn3:
+      return "trn3";
   }
   return "unknown";
 }
@@ -4335,8 +4374,9 @@ struct Scaling {
   ScalePolicy policy = ScalePolicy::none;
   Granularity granularity = Granularity::tensor;
   ScaleFormat format = ScaleFormat::fp32;
-  int history = 16;  // delayed: how many amax values are remembered, 1 to 4096
-  int margin = 0;    // headroom: the scale is 2^margin times larger than needed, 0 to 64
+  ScaleRule rule = ScaleRule::floor;  // of ScaleFormat::mx
+  int history = 16;                   // delayed: how many amax values are remembered, 1 to 4096
+  int margin = 0;  // headroom: the scale is 2^margin times larger than needed, 0 to 64
 
   friend constexpr bool operator==(const Scaling&, const Scaling&) = default;
 };
@@ -4358,8 +4398,21 @@ constexpr ScalingBlock scaling_block(Granularity granularity) {
       return {128, 128};
     case Granularity::group_32:
       return {1, 32};
+    case Granularity::group_16:
+      return {1, 16};
+    case Granularity::block_16x16:
+      return {16, 16};
+    case Granularity::block_32x32:
+      return {32, 32};
   }
   return {0, 0};
+}
+
+// True if a scaling block is that of the transposed matrix too: a matrix and its transpose then
+// have the same numbers.
+constexpr bool is_square(Granularity granularity) {
+  const ScalingBlock block = scaling_block(granularity);
+  return block.rows == block.columns;
 }
 
 // The number of scales of a matrix: `rows` x `columns`, row-major. A tensor has one scale even if
@@ -4398,17 +4451,52 @@ constexpr float largest_scale(float largest) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scale) - 1);
 }
 
+// The fraction bits, of fp32's 23, above which an amax needs the next power of two; and the exponent
+// that it has otherwise is floor(log2(amax)) - top.
+struct PowerRule {
+  std::uint32_t fraction;
+  int top;
+};
+constexpr PowerRule power_rule(const Scaling& scaling, const FloatFormat& format, float largest) {
+  const bool up = scaling.format == ScaleFormat::power_of_two || scaling.rule == ScaleRule::up;
+  if (up)
+    return {static_cast<std::uint32_t>(unpack(largest).magnitude.significand >> 29) & 0x7FFFFFu,
+            exponent_of(largest)};
+  if (scaling.rule == ScaleRule::even && format.mantissa_bits < 23)
+    return {0x7FFFFFu - (std::uint32_t{1} << (22 - format.mantissa_bits)), format.max_exponent()};
+  return {0x7FFFFFu, format.max_exponent() - (scaling.rule == ScaleRule::trn3 ? 1 : 0)};
+}
+
 }  // namespace detail
 
-// The scale for a scaling block whose largest finite magnitude is `amax`; 1 if `amax` is 0. The
-// scale lies between 2^-126 and 2^126, so that the scale and its inverse are normal numbers, and
-// `largest` times the scale is finite: magnitudes close to 2^128 saturate.
+// True if a scaling block that has a number which is not finite gets the scale NaN, so that all of
+// it reads NaN: with the scales of Microscaling and NVFP4, and for formats without a NaN, in which
+// it would become finite.
+constexpr bool has_nan_scales(const Scaling& scaling, const FloatFormat& format) {
+  return scaling.format == ScaleFormat::mx || scaling.format == ScaleFormat::e4m3 ||
+         format.specials == Specials::none;
+}
+
+// The fp32 scale of a whole tensor with e4m3 scales, whose largest magnitude is `amax`: amax / (448
+// * largest number of the format), from 2^-117 to 2^117; 1 if amax is 0 or not finite.
+float tensor_scale_for(const FloatFormat& format, float amax);
+
+// The scale for a scaling block whose largest finite magnitude is `amax`. An infinite amax stands
+// for a number that is not finite: the scale is NaN where has_nan_scales(); otherwise such numbers
+// are not counted.
 //   fp32          amax / largest * 2^margin, rounded to nearest
 //   power_of_two  the smallest power of two that brings amax to the largest number or below, times
 //                 2^margin
-//   mx            2^(floor(log2(amax)) - emax + margin), the rule of OCP Microscaling 1.0 section
-//                 6.3; values of up to twice 2^emax then meet a smaller largest number and saturate
-float scale_for(const Scaling& scaling, const FloatFormat& format, float amax);
+//   mx            the power of two of the ScaleRule, times 2^margin. Numbers above the largest
+//                 number times the scale saturate.
+//   e4m3          amax / largest / tensor_scale * 2^margin, rounded to fp32, then to fp8_e4m3fn,
+//                 from 2^-9 to 448. Elements are encode(x / (scale * tensor_scale)).
+// fp32 and power_of_two scales lie between 2^-126 and 2^126, so that the scale and its inverse are
+// normal numbers, and `largest` times the scale is finite: magnitudes close to 2^128 saturate; they
+// are 1 if amax is 0. Scales of mx lie between 2^-127, which is also that of zeros, and 2^127: a
+// number that rounds up to 2^128 reads as infinity.
+float scale_for(const Scaling& scaling, const FloatFormat& format, float amax,
+                float tensor_scale = 1);
 
 // The amax values of the last `scaling.history` steps for one scaling block, and the scale that
 // they give: the delayed policy. The history starts empty; the scale is 1 until an amax is known.
@@ -4456,11 +4544,29 @@ struct OwnRounding {
   friend constexpr bool operator==(const OwnRounding&, const OwnRounding&) = default;
 };
 
+// A Hadamard matrix by which both operands of a product are multiplied along its sum before they are
+// converted: the product stays the same, and a number far beyond its neighbours is shared out among
+// `size` of them. What is left over at the end of the sum, or of a shard of it, is not rotated.
+struct Rotation {
+  enum class Signs : std::uint8_t {
+    fixed,  // none change
+    drawn,  // of a function of seed, layer, product and step: other ones in each step
+  };
+  std::uint8_t size = 0;  // 16, 32, 64 or 128; 0: no rotation
+  Signs signs = Signs::fixed;
+
+  friend constexpr bool operator==(const Rotation&, const Rotation&) = default;
+};
+constexpr std::string_view to_string(Rotation::Signs signs) {
+  return signs == Rotation::Signs::drawn ? "drawn" : "fixed";
+}
+
 // The conversion of numbers to a narrow format.
 struct Quantizer {
   FloatFormat format = formats::fp32;
   Rounding rounding{};
   Scaling scaling{};
+  Rotation rotation{};  // operands of products only
   // If defined, it takes the place of the rounding to `format`, whose largest number still gives
   // the scale, and the limit of scaled values. Scales of a tensor only.
   OwnRounding own{};
@@ -4827,8 +4933,10 @@ struct QuantizeSetting {
   // x is a parameter: stochastic rounding then draws at parameter_index(row, column), otherwise at
   // the token_index of its sequences.
   bool parameter = false;
-  float scale = 1;  // ScalePolicy::delayed
-  Draw draw{};      // for stochastic rounding; the index is the element's own
+  // ScalePolicy::delayed. ScaleFormat::e4m3: the scale of the tensor, which the product applies; 0:
+  // from its amax.
+  float scale = 1;
+  Draw draw{};  // for stochastic rounding; the index is the element's own
 };
 void fields(FieldVisitor& visitor, QuantizeSetting& setting);
 
@@ -5275,8 +5383,10 @@ struct ConvertArgs {
   const float* source_scales;
   std::size_t source_group;
   // Then the largest finite magnitudes are collected: amax[i / target_group] = max(itself,
-  // magnitude); nullptr: not computed.
+  // magnitude), or infinity with `marks_infinite` where a number is not finite; nullptr: not
+  // computed.
   float* amax;
+  bool marks_infinite;
   // Then values are multiplied by inverse_scales[i / target_group], and finite values limited to
   // -limit to limit; nullptr: neither.
   const float* inverse_scales;
@@ -5734,16 +5844,20 @@ struct QuantizeArgs {
   FloatFormat format{};           // with a sign and a zero
   Scaling scaling{};              // its granularity is not read
   std::size_t group_rows = 0;     // 0: all rows
-  std::size_t group_columns = 0;  // 1, a multiple of 32, or 0: all columns
+  std::size_t group_columns = 0;  // 1, 16, a multiple of 32, or 0: all columns
   // true: y is of type `format` and holds codes. false: y is fp32 or bf16 and holds the codes'
   // values times their scales, rounded to fp32 and then, to nearest even, to y's type.
   bool codes = false;
   // One scale for each scaling block: ScalePolicy::current writes them, delayed reads them. No
   // scales: as ScalePolicy::none.
   float* scales = nullptr;
-  // One number for each scaling block, which becomes max(itself, largest finite magnitude of x);
-  // nullptr: not computed.
+  // ScaleFormat::e4m3: elements are encode(x / (scale * tensor_scale)), and numbers without codes
+  // are decode(code) * scale: whoever reads them multiplies by tensor_scale.
+  float tensor_scale = 1;
+  // One number for each scaling block, which becomes max(itself, largest finite magnitude of x), or
+  // infinity with `marks_infinite` where a number of x is not finite; nullptr: not computed.
   float* amax = nullptr;
+  bool marks_infinite = false;
   std::size_t group_stride = 0;  // from the scales and amax of a row of scaling blocks to the next
 };
 
@@ -7020,6 +7134,8 @@ struct ConvertOptions {
   // The target's scales, scale_grid() many, row-major. ScalePolicy::current writes them, delayed
   // reads them.
   Scaling scaling{};
+  // ScaleFormat::e4m3: the tensor's scale (tensor_scale_for()), by which its scales are multiplied.
+  float tensor_scale = 1;
   std::span<float> scales{};
   // The scales of the source, read whatever the policy; empty: none.
   Granularity source_granularity = Granularity::tensor;
@@ -7710,6 +7826,9 @@ struct Operator;  // ops/operator.hpp
 
 struct LinearOperand {
   Quantizer quantizer{};
+  // Of the second product that reads the operand: the gradient of the weight reads x and the
+  // gradient, that of the input the weight. None: as the first.
+  std::optional<Quantizer> second{};
   Draw draw{};  // seed and stream of stochastic rounding
   // Delayed: the scale of this step. 0: unknown, because every amax was 0; the operand's own amax
   // then gives the scale.
@@ -7736,11 +7855,14 @@ struct LinearFormats {
   bool part = false;
   Accumulation accumulation{};
   GlobalMaximum maximum{};
+  // The signs of rotations: of y, dx and dW.
+  std::array<Draw, 3> signs{};
 
   // The converted weight, valid until the weight or the scale changes.
   struct Converted {
     TensorIdentity source{};
     float wanted_scale = 0;
+    std::uint32_t step = 0;  // of the signs that were drawn for it
     Tensor values{};
     float scale = 1;
     float amax = 0;  // for delayed scales
@@ -11368,29 +11490,42 @@ SOMA_INLINE const Scaling& validate(const Scaling& scaling, std::string_view ope
   return scaling;
 }
 
-SOMA_INLINE float scale_for(const Scaling& scaling, const FloatFormat& format, float amax) {
-  if (!(amax > 0)) return 1.0f;
+SOMA_INLINE float tensor_scale_for(const FloatFormat& format, float amax) {
+  if (!(amax > 0 && amax <= (std::numeric_limits<float>::max)())) return 1.0f;
+  const double largest = 448.0 * static_cast<double>(decode(format, format.max_finite_code()));
+  return static_cast<float>((std::clamp)(static_cast<double>(amax) / largest, 0x1p-117, 0x1p117));
+}
+
+SOMA_INLINE float scale_for(const Scaling& scaling, const FloatFormat& format, float amax,
+                            float tensor_scale) {
+  if (has_nan_scales(scaling, format) && !(amax <= (std::numeric_limits<float>::max)()))
+    return std::numeric_limits<float>::quiet_NaN();
   const float largest = decode(format, format.max_finite_code());
-  int exponent = 0;
-  switch (scaling.format) {
-    case ScaleFormat::fp32: {
-      // The quotient of two fp32 numbers in fp64 is never within 2^-53 of a tie of fp32, so the
-      // second rounding is exact.
-      const auto margin = static_cast<double>(detail::two_to(scaling.margin));
-      const double scale = static_cast<double>(amax) / static_cast<double>(largest) * margin;
-      return (std::min)(static_cast<float>((std::clamp)(scale, 0x1p-126, 0x1p126)),
-                        detail::largest_scale(largest));
-    }
-    case ScaleFormat::power_of_two:
-      exponent = detail::exponent_of(amax) - detail::exponent_of(largest);
-      if (unpack(amax).magnitude.significand > unpack(largest).magnitude.significand) ++exponent;
-      break;
-    case ScaleFormat::mx:
-      exponent = detail::exponent_of(amax) - format.max_exponent();
-      break;
+  if (scaling.format == ScaleFormat::e4m3) {
+    const auto margin = static_cast<double>(detail::two_to(scaling.margin));
+    const double exact = static_cast<double>(amax) /
+                         (static_cast<double>(largest) * static_cast<double>(tensor_scale)) *
+                         margin;
+    const float wanted = static_cast<float>((std::clamp)(exact, 0x1p-9, 448.0));
+    return decode(formats::fp8_e4m3fn, encode(formats::fp8_e4m3fn, wanted));
   }
+  if (!(amax > 0)) return scaling.format == ScaleFormat::mx ? 0x1p-127f : 1.0f;
+  if (scaling.format == ScaleFormat::fp32) {
+    // The quotient of two fp32 numbers in fp64 is never within 2^-53 of a tie of fp32, so the
+    // second rounding is exact.
+    const auto margin = static_cast<double>(detail::two_to(scaling.margin));
+    const double scale = static_cast<double>(amax) / static_cast<double>(largest) * margin;
+    return (std::min)(static_cast<float>((std::clamp)(scale, 0x1p-126, 0x1p126)),
+                      detail::largest_scale(largest));
+  }
+  const detail::PowerRule rule = detail::power_rule(scaling, format, largest);
+  int exponent = detail::exponent_of(amax) - rule.top + scaling.margin;
+  const auto fraction =
+      static_cast<std::uint32_t>(unpack(amax).magnitude.significand >> 29) & 0x7FFFFFu;
+  if (fraction > rule.fraction) ++exponent;
+  const bool mx = scaling.format == ScaleFormat::mx;
   return detail::two_to(
-      (std::clamp)(exponent + scaling.margin, -126, detail::largest_scale_exponent(largest)));
+      (std::clamp)(exponent, mx ? -127 : -126, mx ? 127 : detail::largest_scale_exponent(largest)));
 }
 
 SOMA_INLINE AmaxHistory::AmaxHistory(const Scaling& scaling, const FloatFormat& format)
@@ -11416,7 +11551,9 @@ SOMA_INLINE float AmaxHistory::amax() const {
 
 SOMA_INLINE bool AmaxHistory::known() const { return amax() > 0; }
 
-SOMA_INLINE float AmaxHistory::scale() const { return scale_for(scaling_, format_, amax()); }
+SOMA_INLINE float AmaxHistory::scale() const {
+  return known() ? scale_for(scaling_, format_, amax()) : 1.0f;
+}
 
 SOMA_INLINE std::vector<float> AmaxHistory::values() const {
   std::vector<float> result;
@@ -11724,6 +11861,7 @@ SOMA_INLINE void fields(FieldVisitor& visitor, Scaling& scaling) {
   visitor.key("format", scaling.format);
   visitor.key("history", scaling.history);
   visitor.key("margin", scaling.margin);
+  visitor.key("rule", scaling.rule);
 }
 
 SOMA_INLINE void fields(FieldVisitor& visitor, Quantizer& quantizer) {
@@ -14077,7 +14215,7 @@ class ConvertPlan {
   // Half of a large last-level cache: the start of a longer target is evicted before it can be read
   // from there.
   static constexpr std::size_t streaming_bytes = std::size_t{16} << 20;
-  static constexpr std::size_t most_blocks = item_elements / 32;
+  static constexpr std::size_t most_blocks = item_elements / 16;
 
   struct Item {
     std::size_t first_row, end_row, first_column, columns;
@@ -14112,7 +14250,9 @@ class ConvertPlan {
 
   // Adds the largest finite magnitudes of an item's rows to those in `amax`, one for each scaling
   // block.
-  void collect_amax(const Item& item, std::size_t first, std::size_t end, float* amax) const;
+  // `marks_infinite`: infinity where a number is not finite.
+  void collect_amax(const Item& item, std::size_t first, std::size_t end, float* amax,
+                    bool marks_infinite) const;
 
   // Rows that share scaling blocks are converted together: first amax, if it determines the scale,
   // then the codes.
@@ -14122,7 +14262,7 @@ class ConvertPlan {
   ConstCodeSpan from_;
   CodeSpan to_;
   ConvertOptions options_;
-  bool scaled_ = false;
+  bool scaled_ = false, nan_scales_ = false;
   ScalingBlock block_{}, source_block_{};
   ScaleGrid grid_{}, source_grid_{};
   std::size_t segment_ = 0, segments_ = 0, band_ = 0, bands_ = 0;
@@ -14213,6 +14353,7 @@ SOMA_INLINE ConvertPlan::ConvertPlan(Context& context, ConstCodeSpan from, CodeS
                                      const ConvertOptions& options)
     : context_(context), from_(from), to_(to), options_(options) {
   scaled_ = options.scaling.policy != ScalePolicy::none;
+  nan_scales_ = scaled_ && has_nan_scales(options.scaling, to.format);
   if (options_.draw_row_stride == 0) options_.draw_row_stride = to.columns;
   const Granularity granularity = scaled_ ? options.scaling.granularity : Granularity::tensor;
   const bool source_scaled = !options.source_scales.empty();
@@ -14231,7 +14372,9 @@ SOMA_INLINE ConvertPlan::ConvertPlan(Context& context, ConstCodeSpan from, CodeS
       granularity == Granularity::row ? (std::max)(to_.columns, std::size_t{1}) : item_elements;
   segments_ = (to_.columns + segment_ - 1) / segment_;
   const std::size_t rows_that_fit = item_elements / (std::min)(segment_, to_.columns);
-  band_ = block_.rows == 128 ? 128 : (std::max)(std::size_t{1}, rows_that_fit);
+  const std::size_t together = (std::max)(std::size_t{1}, block_.rows);
+  band_ = (std::max)(std::size_t{1}, rows_that_fit / together) * together;
+  if (block_.rows == 128) band_ = 128;
   bands_ = (to_.rows + band_ - 1) / band_;
 
   args_.from_params = make_codec_params(from_.format);
@@ -14248,12 +14391,18 @@ SOMA_INLINE void ConvertPlan::run() {
   const bool one_block = block_.rows == 0;
   const bool current = options_.scaling.policy == ScalePolicy::current;
   if (current && one_block) {
+    AtomicMaximum marked;
     for_each_item([&](const Item& item) {
       float amax = 0;
-      collect_amax(item, item.first_row, item.end_row, &amax);
+      collect_amax(item, item.first_row, item.end_row, &amax, nan_scales_);
+      marked.include(amax);
+      if (options_.amax.empty()) return;
+      amax = 0;
+      collect_amax(item, item.first_row, item.end_row, &amax, false);
       tensor_amax.include(amax);
     });
-    options_.scales[0] = scale_for(options_.scaling, to_.format, tensor_amax.value());
+    options_.scales[0] =
+        scale_for(options_.scaling, to_.format, marked.value(), options_.tensor_scale);
   }
   const bool late_amax = one_block && !options_.amax.empty() && !current;
   for_each_item([&](const Item& item) { convert_item(item, late_amax ? &tensor_amax : nullptr); });
@@ -14286,11 +14435,12 @@ SOMA_INLINE ConvertArgs ConvertPlan::row_args(const Item& item, std::size_t row)
 }
 
 SOMA_INLINE void ConvertPlan::collect_amax(const Item& item, std::size_t first, std::size_t end,
-                                           float* amax) const {
+                                           float* amax, bool marks_infinite) const {
   for (std::size_t row = first; row < end; ++row) {
     ConvertArgs args = row_args(item, row);
     args.to = nullptr;
     args.amax = amax;
+    args.marks_infinite = marks_infinite;
     context_.kernels().convert(args);
   }
 }
@@ -14311,12 +14461,21 @@ SOMA_INLINE void ConvertPlan::convert_item(const Item& item, AtomicMaximum* tens
         grid_row * grid_.columns + (block_.columns == 0 ? 0 : item.first_column / block_.columns);
     std::fill_n(amax.begin(), blocks, 0.0f);
     if (current) {
-      collect_amax(item, first, end, amax.data());
-      for (std::size_t g = 0; g < blocks; ++g)
-        options_.scales[at + g] = scale_for(options_.scaling, to_.format, amax[g]);
+      collect_amax(item, first, end, amax.data(), nan_scales_);
+      bool finite = true;
+      for (std::size_t g = 0; g < blocks; ++g) {
+        options_.scales[at + g] =
+            scale_for(options_.scaling, to_.format, amax[g], options_.tensor_scale);
+        finite = finite && amax[g] <= (std::numeric_limits<float>::max)();
+      }
+      if (!finite && wants_amax) {
+        std::fill_n(amax.begin(), blocks, 0.0f);
+        collect_amax(item, first, end, amax.data(), false);
+      }
     }
     if (scaled_)
-      for (std::size_t g = 0; g < blocks; ++g) inverse[g] = 1.0f / options_.scales[at + g];
+      for (std::size_t g = 0; g < blocks; ++g)
+        inverse[g] = 1.0f / (options_.scales[at + g] * options_.tensor_scale);
     for (std::size_t row = first; row < end; ++row) {
       ConvertArgs args = row_args(item, row);
       if (scaled_) args.inverse_scales = inverse.data();
@@ -14338,7 +14497,8 @@ SOMA_INLINE void convert(Context& context, const ConstCodeSpan& from, const Code
   if (to.size() == 0) {
     for (float& amax : options.amax) amax = 0;
     if (options.scaling.policy == ScalePolicy::current)
-      for (float& scale : options.scales) scale = 1;
+      for (float& scale : options.scales)
+        scale = scale_for(options.scaling, to.format, 0, options.tensor_scale);
     return;
   }
   detail::ConvertPlan(context, from, to, options).run();
@@ -18160,6 +18320,13 @@ struct Progress {
 
 namespace SOMA_NAMESPACE {
 
+// What one product reads instead of the gemm_ roles of a Precision.
+struct ProductRoles {
+  std::optional<Quantizer> activations{}, weights{}, gradients{};
+
+  friend bool operator==(const ProductRoles&, const ProductRoles&) = default;
+};
+
 struct Precision {
   std::string name = "fp32";
 
@@ -18172,6 +18339,9 @@ struct Precision {
   // anew at each shard. Convolutions have one scale for a tensor.
   Quantizer gemm_activations{}, gemm_weights{}, gemm_gradients{};
   Accumulation accumulation{};
+  // The three products of a linear layer, where they read other formats than the gemm_ roles: y = x
+  // W^T, dx = dy W and dW = dy^T x.
+  ProductRoles forward{}, input_gradient{}, weight_gradient{};
 
   Quantizer reduction{};      // gradients as ranks exchange them
   bool narrow_edges = false;  // the first and last layers read converted operands too
@@ -18205,8 +18375,17 @@ struct Precision {
   // e4m3fn with powers of two for 1 x 128 activations and gradients and 128 x 128 weights (the
   // blocks of arXiv 2412.19437).
   static Precision fp8_block();
-  // OCP Microscaling 1.0: e4m3fn in groups of 32 with an e8m0 exponent.
+  // OCP Microscaling 1.0: groups of 32 with an e8m0 exponent. e4m3fn with the rule `floor`, in
+  // which large numbers saturate, `up` (arXiv 2506.08027) and `trn3`, the accelerator's; e3m2 and
+  // e2m1 with `floor`.
   static Precision mxfp8();
+  static Precision mxfp8_up();
+  static Precision mxfp8_trn3();
+  static Precision mxfp6();
+  static Precision mxfp4();
+  // e2m1 in groups of 16 with an e4m3 scale each and an fp32 scale of the tensor (arXiv
+  // 2509.25149).
+  static Precision nvfp4();
   // The accelerator's cFP8, e4m3 forward and e5m2 gradients, with a bias for each tensor: a power
   // of two from its amax.
   static Precision cfp8();
@@ -18231,10 +18410,28 @@ void for_each_role(AnyPrecision& precision, const Each& each) {
   each("reduction", precision.reduction);
 }
 
+// Calls each(name, role, quantizer, other) for the operands of all products: the name of the entry
+// that may replace the role, "forward.gemm_weights", the role's name, its quantizer and the
+// optional one that replaces it.
+template <class AnyPrecision, class Each>
+void for_each_product_role(AnyPrecision& precision, const Each& each) {
+  auto &x = precision.gemm_activations, &w = precision.gemm_weights, &d = precision.gemm_gradients;
+  each("forward.gemm_activations", "gemm_activations", x, precision.forward.activations);
+  each("forward.gemm_weights", "gemm_weights", w, precision.forward.weights);
+  each("input_gradient.gemm_gradients", "gemm_gradients", d, precision.input_gradient.gradients);
+  each("input_gradient.gemm_weights", "gemm_weights", w, precision.input_gradient.weights);
+  each("weight_gradient.gemm_activations", "gemm_activations", x,
+       precision.weight_gradient.activations);
+  each("weight_gradient.gemm_gradients", "gemm_gradients", d, precision.weight_gradient.gradients);
+}
+
 namespace detail {
 
 // The storage of recipes whose products read narrower numbers than those that are stored.
 Precision mixed_precision(std::string_view name, const FloatFormat& format);
+
+Precision mx_precision(std::string_view name, const FloatFormat& format,
+                       ScaleRule rule = ScaleRule::floor);
 
 Precision fp8_precision(std::string_view name, const FloatFormat& forward,
                         const FloatFormat& gradients, const Scaling& scaling);
@@ -18244,7 +18441,7 @@ Precision all_bf16(std::string_view name, const Rounding& rounding);
 }  // namespace detail
 
 // The presets, in the order of the documentation.
-std::array<Precision, 12> precision_presets();
+std::array<Precision, 17> precision_presets();
 
 }  // namespace SOMA_NAMESPACE
 
@@ -18375,6 +18572,9 @@ class PrecisionState final : public ProductFormats {
     LinearOperand& operand(std::size_t role) {
       return role == 0 ? formats.x : role == 1 ? formats.weight : formats.gradient;
     }
+    const LinearOperand& operand(std::size_t role) const {
+      return role == 0 ? formats.x : role == 1 ? formats.weight : formats.gradient;
+    }
     bool known = false;  // true: formats are set; a loaded layer waits for its first use
     PrecisionProduct::Reason reason = PrecisionProduct::Reason::converted;
     DType x = DType::fp32, weight = DType::fp32;  // as they are stored
@@ -18384,6 +18584,11 @@ class PrecisionState final : public ProductFormats {
   };
 
   const Quantizer& quantizer(std::size_t role) const;
+  // What the two products that read an operand read instead of the role.
+  struct Others {
+    const std::optional<Quantizer>&first, &second;
+  };
+  Others others_of(std::size_t role) const;
   // 0 (unknown) until a number other than 0 was seen: a gradient that was always 0, as behind a
   // weight that begins at 0, may have any magnitude next.
   static float scale_of(const AmaxHistory& history);
@@ -21492,6 +21697,10 @@ HWY_INLINE V product_within(D d, V x, V factor, V limit) {
 // not limited.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_within(float* values, std::size_t count,
                                                           float factor, float limit) {
+  if (!(factor == factor)) {  // all the same NaN: one that a processor makes has any bits
+    std::fill_n(values, count, factor);
+    return;
+  }
   const hn::RebindToFloat<Lanes32> d;
   const auto f = hn::Set(d, factor), most = hn::Set(d, limit);
   const auto scaled = [&](auto x) HWY_ATTR { return product_within(d, x, f, most); };
@@ -21507,13 +21716,16 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_within(float* values, std::si
 }
 
 // The largest finite magnitude; 0 if there is none. It compares bits as integers: larger magnitudes
-// have larger bits.
-HWY_NOINLINE HWY_MAYBE_UNUSED static float largest_finite(const float* values, std::size_t count) {
+// have larger bits. `marks_infinite`: infinity if a number is not finite.
+HWY_NOINLINE HWY_MAYBE_UNUSED static float largest_finite(const float* values, std::size_t count,
+                                                          bool marks_infinite = false) {
   const hn::RebindToSigned<Lanes32> d;
   const hn::RebindToFloat<Lanes32> df;
-  const auto magnitude_of = [&d](auto v) HWY_ATTR {
+  const auto infinity = hn::Set(d, 0x7F800000);
+  const auto others = hn::Set(d, marks_infinite ? 0x7F800000 : 0);
+  const auto magnitude_of = [&](auto v) HWY_ATTR {
     const auto magnitude = hn::And(v, hn::Set(d, 0x7FFFFFFF));
-    return hn::IfThenElseZero(hn::Lt(magnitude, hn::Set(d, 0x7F800000)), magnitude);
+    return hn::IfThenElse(hn::Lt(magnitude, infinity), magnitude, others);
   };
   const std::size_t lanes = hn::Lanes(d);
   auto largest = hn::Zero(d);
@@ -21541,7 +21753,8 @@ static inline void scale_chunk(const ConvertArgs& args, std::size_t first, std::
   if (args.amax != nullptr)
     for_each_group(
         first, count, args.target_group, [&](std::size_t at, std::size_t n, std::size_t group) {
-          args.amax[group] = (std::max)(args.amax[group], largest_finite(values + at, n));
+          args.amax[group] =
+              (std::max)(args.amax[group], largest_finite(values + at, n, args.marks_infinite));
         });
   if (args.inverse_scales != nullptr)
     for_each_group(first, count, args.target_group,
@@ -33539,7 +33752,8 @@ struct QuickFormat {
   std::int32_t limit;  // bits of the largest |x| that is rounded here
 };
 
-// One scale and inverse for each `group` elements, which is a multiple of 32; or for each element.
+// One scale and inverse for each `group` elements, which is 16 or a multiple of 32; or for each
+// element.
 struct QuickScales {
   const float *scales, *inverses;
   std::size_t group;
@@ -33683,21 +33897,23 @@ static inline QuickLoop quick_loop_for(bool from_bf16, std::size_t width, bool b
 
 // ---- amax, as bits of magnitudes, which ascend with them
 
-template <class V = hn::Vec<SignedLanes32>>
+template <bool kFinite, class V>
 HWY_INLINE V if_finite(V magnitude) {
-  const SignedLanes32 di;
+  if constexpr (!kFinite) return magnitude;
+  const hn::DFromV<V> di;
   return hn::IfThenElseZero(hn::Lt(magnitude, hn::Set(di, 0x7F800000)), magnitude);
 }
 
-// maxima[i] = max(itself, |x[i]| where finite); `count` rounded up to whole vectors.
-template <bool kFromBf16>
+// maxima[i] = max(itself, |x[i]|), of finite x[i] only where kFinite; `count` rounded up to whole
+// vectors.
+template <bool kFromBf16, bool kFinite>
 HWY_NOINLINE HWY_MAYBE_UNUSED static void raise_columns(const std::byte* from, std::size_t count,
                                                         std::int32_t* maxima) {
   const SignedLanes32 di;
   constexpr std::size_t width = kFromBf16 ? 2 : 4;
   const auto raise = [&](const std::byte* at, std::int32_t* to) HWY_ATTR {
     const auto magnitude = hn::And(load_quick<kFromBf16>(at), hn::Set(di, 0x7FFFFFFF));
-    hn::StoreU(hn::Max(hn::LoadU(di, to), if_finite(magnitude)), di, to);
+    hn::StoreU(hn::Max(hn::LoadU(di, to), if_finite<kFinite>(magnitude)), di, to);
   };
   const std::size_t lanes = hn::Lanes(di), whole = count / lanes * lanes, rest = count - whole;
   for (std::size_t i = 0; i < whole; i += lanes) raise(from + i * width, maxima + i);
@@ -33708,19 +33924,20 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void raise_columns(const std::byte* from, s
 }
 
 // Two bf16 numbers are read as one word: each half, shifted to the upper half, is an fp32 number.
-template <bool kFromBf16>
-HWY_NOINLINE HWY_MAYBE_UNUSED static void raise_groups(const std::byte* from, std::size_t count,
-                                                       std::size_t group, std::int32_t* maxima) {
-  const SignedLanes32 di;
+// Lanes: at most `group` numbers of a vector, so that no vector lies in two groups.
+template <bool kFromBf16, bool kFinite, class Lanes>
+HWY_INLINE void raise_groups_by(const std::byte* from, std::size_t count, std::size_t group,
+                                std::int32_t* maxima) {
+  const Lanes di;
   constexpr std::size_t width = kFromBf16 ? 2 : 4;
   const auto larger = [&](auto most, const std::byte* at) HWY_ATTR {
     const auto word = load_bytes(di, at);
     if constexpr (kFromBf16) {
       const auto low = hn::And(hn::ShiftLeft<16>(word), hn::Set(di, 0x7FFFFFFF));
       const auto high = hn::And(word, hn::Set(di, 0x7FFF0000));
-      return hn::Max(hn::Max(most, if_finite(low)), if_finite(high));
+      return hn::Max(hn::Max(most, if_finite<kFinite>(low)), if_finite<kFinite>(high));
     } else {
-      return hn::Max(most, if_finite(hn::And(word, hn::Set(di, 0x7FFFFFFF))));
+      return hn::Max(most, if_finite<kFinite>(hn::And(word, hn::Set(di, 0x7FFFFFFF))));
     }
   };
   const std::size_t step = hn::Lanes(di) * (4 / width);
@@ -33738,14 +33955,23 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void raise_groups(const std::byte* from, st
   hn::StoreU(larger(hn::LoadU(di, at), last), di, at);
 }
 
-// amax[g] = max(itself, all maxima of group g).
+template <bool kFromBf16, bool kFinite>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void raise_groups(const std::byte* from, std::size_t count,
+                                                       std::size_t group, std::int32_t* maxima) {
+  if (group < 32)
+    raise_groups_by<kFromBf16, kFinite, hn::CappedTag<std::int32_t, 8>>(from, count, group, maxima);
+  else
+    raise_groups_by<kFromBf16, kFinite, SignedLanes32>(from, count, group, maxima);
+}
+
+// amax[g] = max(itself, all maxima of group g), by their bits.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void join_maxima(const std::int32_t* maxima,
                                                       std::size_t groups, float* amax) {
   const SignedLanes32 di;
   for (std::size_t g = 0; g < groups; ++g) {
     const auto most = hn::LoadU(di, maxima + g * lane_padding);
     const std::int32_t bits = hn::GetLane(hn::MaxOfLanes(di, most));
-    amax[g] = (std::max)(amax[g], std::bit_cast<float>(bits));
+    amax[g] = std::bit_cast<float>((std::max)(std::bit_cast<std::int32_t>(amax[g]), bits));
   }
 }
 
@@ -33783,43 +34009,55 @@ namespace {  // internal linkage: units with other flags have their own
 // scale_for(), but the parts that depend only on the format are computed once.
 class ScaleRule {
  public:
-  ScaleRule(const Scaling& scaling, const FloatFormat& format)
-      : scaling_(scaling), format_(format), largest_(decode(format, format.max_finite_code())) {
-    const ExactMagnitude largest = unpack(largest_).magnitude;
-    const int top = scaling.format == ScaleFormat::mx ? format.max_exponent()
-                                                      : soma::detail::exponent_of(largest_);
-    fraction_ = static_cast<std::uint32_t>(largest.significand >> 29) & 0x7FFFFFu;
-    offset_ = scaling.margin - 127 - top;
-    margin_ = static_cast<double>(soma::detail::two_to(scaling.margin));
-    most_exponent_ = soma::detail::largest_scale_exponent(largest_);
-    most_ = soma::detail::largest_scale(largest_);
-  }
+  ScaleRule(const Scaling& scaling, const FloatFormat& format, float tensor_scale)
+      : scaling_(scaling),
+        format_(format),
+        tensor_scale_(tensor_scale),
+        largest_(decode(format, format.max_finite_code())),
+        nan_(has_nan_scales(scaling, format)),
+        power_(soma::detail::power_rule(scaling, format, largest_)),
+        offset_(scaling.margin - 127 - power_.top),
+        least_exponent_(scaling.format == ScaleFormat::mx ? -127 : -126),
+        most_exponent_(scaling.format == ScaleFormat::mx
+                           ? 127
+                           : soma::detail::largest_scale_exponent(largest_)),
+        margin_(static_cast<double>(soma::detail::two_to(scaling.margin))),
+        most_(soma::detail::largest_scale(largest_)) {}
 
-  void set(float amax, float& scale, float& inverse) const {
+  // `finite`: whether all numbers of the scaling block are. Returns the scale; `used` is the one to
+  // multiply by, which is another for zeros, because products with subnormal scales are slow.
+  float set(float amax, bool finite, float& used, float& inverse) const {
     const auto bits = std::bit_cast<std::uint32_t>(amax);
-    if (bits < 0x00800000u) {
-      scale = scale_for(scaling_, format_, amax);
-      inverse = 1.0f / scale;
+    if (nan_ && !finite) {
+      used = inverse = std::numeric_limits<float>::quiet_NaN();
+    } else if (bits < 0x00800000u || scaling_.format == ScaleFormat::e4m3) {
+      used = scale_for(scaling_, format_, amax, tensor_scale_);
+      inverse = 1.0f / (used * tensor_scale_);
+      if (bits == 0 && scaling_.format == ScaleFormat::mx) {
+        used = inverse = 1;
+        return soma::detail::two_to(-127);
+      }
     } else if (scaling_.format == ScaleFormat::fp32) {
       const double exact = static_cast<double>(amax) / static_cast<double>(largest_) * margin_;
-      scale = (std::min)(static_cast<float>((std::clamp)(exact, 0x1p-126, 0x1p126)), most_);
-      inverse = 1.0f / scale;
+      used = (std::min)(static_cast<float>((std::clamp)(exact, 0x1p-126, 0x1p126)), most_);
+      inverse = 1.0f / used;
     } else {
       int exponent = static_cast<int>(bits >> 23) + offset_;
-      if (scaling_.format == ScaleFormat::power_of_two && (bits & 0x7FFFFFu) > fraction_)
-        ++exponent;
-      exponent = (std::clamp)(exponent, -126, most_exponent_);
-      scale = soma::detail::two_to(exponent);
+      if ((bits & 0x7FFFFFu) > power_.fraction) ++exponent;
+      exponent = (std::clamp)(exponent, least_exponent_, most_exponent_);
+      used = soma::detail::two_to(exponent);
       inverse = soma::detail::two_to(-exponent);
     }
+    return used;
   }
 
  private:
   Scaling scaling_;
   FloatFormat format_;
-  float largest_;
-  std::uint32_t fraction_;
-  int offset_, most_exponent_;
+  float tensor_scale_, largest_;
+  bool nan_;
+  soma::detail::PowerRule power_;
+  int offset_, least_exponent_, most_exponent_;
   double margin_;
   float most_;
 };
@@ -33828,7 +34066,7 @@ class QuantizePass {
  public:
   explicit QuantizePass(const QuantizeArgs& args)
       : args_(args),
-        rule_(args.scaling, args.format),
+        rule_(args.scaling, args.format, args.tensor_scale),
         reader_(args.x),
         codec_(make_codec_params(args.format, args.y.rounding)),
         carrier_(stored_codec(args.y.dtype)),
@@ -33864,18 +34102,20 @@ class QuantizePass {
     if (current || args_.amax != nullptr) find_amax(row, rows, column, columns, groups);
     if (args_.amax != nullptr)
       for (std::size_t g = 0; g < groups; ++g)
-        args_.amax[at + g] = (std::max)(args_.amax[at + g], amax_[g]);
+        args_.amax[at + g] =
+            (std::max)(args_.amax[at + g], args_.marks_infinite && !finite_[g]
+                                               ? std::numeric_limits<float>::infinity()
+                                               : amax_[g]);
     if (!writes) return;
     if (current)
-      for (std::size_t g = 0; g < groups; ++g) {
-        rule_.set(amax_[g], scales_[g], inverses_[g]);
-        args_.scales[at + g] = scales_[g];
-      }
+      for (std::size_t g = 0; g < groups; ++g)
+        args_.scales[at + g] = rule_.set(amax_[g], finite_[g], scales_[g], inverses_[g]);
     else if (scaled_)
       for (std::size_t g = 0; g < groups; ++g) {
         scales_[g] = args_.scales[at + g];
-        inverses_[g] = 1.0f / scales_[g];
+        inverses_[g] = 1.0f / (scales_[g] * args_.tensor_scale);
       }
+    has_nan_ = scaled_ && std::any_of(inverses_, inverses_ + groups, is_nan);
     for (std::size_t first = 0; first < columns; first += row_chunk) {
       const std::size_t count = (std::min)(row_chunk, columns - first);
       for (std::size_t r = row; r < row + rows; ++r) write_run(r, column + first, count);
@@ -33890,12 +34130,29 @@ class QuantizePass {
     return reinterpret_cast<const std::byte*>(reader_.read(row, column, count, decoded_.values));
   }
 
+  static bool is_nan(float value) { return !(value == value); }
+
+  // The largest finite magnitudes, and where all are finite. Those that are not are rare: only they
+  // need a second look.
+  void find_amax(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns,
+                 std::size_t groups) {
+    find_amax<false>(row, rows, column, columns, groups);
+    bool all = true;
+    for (std::size_t g = 0; g < groups; ++g) {
+      finite_[g] = amax_[g] <= (std::numeric_limits<float>::max)();
+      all = all && finite_[g];
+    }
+    if (!all) find_amax<true>(row, rows, column, columns, groups);
+  }
+
   // The inner loop is over rows: then each scaling block of the block needs one horizontal maximum.
+  template <bool kFinite>
   void find_amax(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns,
                  std::size_t groups) {
     std::fill_n(amax_, groups, 0.0f);
-    const auto raise_each = from_bf16_ ? raise_columns<true> : raise_columns<false>;
-    const auto raise = from_bf16_ ? raise_groups<true> : raise_groups<false>;
+    const auto raise_each =
+        from_bf16_ ? raise_columns<true, kFinite> : raise_columns<false, kFinite>;
+    const auto raise = from_bf16_ ? raise_groups<true, kFinite> : raise_groups<false, kFinite>;
     for (std::size_t first = 0; first < columns; first += row_chunk) {
       const std::size_t count = (std::min)(row_chunk, columns - first);
       std::fill_n(maxima_, group_ == 1 ? count + lane_padding : groups * lane_padding, 0);
@@ -33915,7 +34172,8 @@ class QuantizePass {
     std::byte* to =
         static_cast<std::byte*>(args_.y.data) + (row * args_.y.row_stride + column) * width_;
     const QuickScales scales{scales_, inverses_, (std::min)(group_, row_chunk)};
-    if (quick_ != nullptr && quick_(quick_format_, source(row, column, count), count, scales, to))
+    if (quick_ != nullptr && !has_nan_ &&
+        quick_(quick_format_, source(row, column, count), count, scales, to))
       return;
     write_any(row, column, count, to);
   }
@@ -33925,7 +34183,11 @@ class QuantizePass {
     float* values = buffers_.values;
     const float* x = reader_.read(row, column, count, values);
     if (x != values) std::memcpy(values, x, count * sizeof(float));
-    if (scaled_ && group_ == 1) multiply_columns_within(values, inverses_, count, limit_);
+    if (scaled_ && group_ == 1) {
+      multiply_columns_within(values, inverses_, count, limit_);
+      for (std::size_t i = 0; has_nan_ && i < count; ++i)  // a NaN of the processor has any bits
+        if (is_nan(inverses_[i])) values[i] = std::numeric_limits<float>::quiet_NaN();
+    }
     if (scaled_ && group_ != 1)
       for_each_group(0, count, group_, [&](std::size_t first, std::size_t n, std::size_t g) {
         multiply_within(values + first, n, inverses_[g], limit_);
@@ -33957,7 +34219,7 @@ class QuantizePass {
   MatrixReader reader_;
   CodecParams codec_, carrier_;
   std::size_t width_;
-  bool scaled_, from_bf16_;
+  bool scaled_, from_bf16_, has_nan_ = false;
   std::size_t group_, block_;
   float limit_;
   QuickFormat quick_format_;
@@ -33966,6 +34228,7 @@ class QuantizePass {
   // Scales and largest magnitudes of the scaling blocks of a block.
   alignas(64) float scales_[row_chunk + lane_padding], inverses_[row_chunk + lane_padding],
       amax_[row_chunk];
+  bool finite_[row_chunk];
   alignas(64) std::int32_t maxima_[row_chunk + lane_padding];
   ChunkBuffer decoded_;
   ConvertBuffers buffers_;
@@ -38285,9 +38548,9 @@ inline void detail::max_pool_gradient(const GradientCall& call) {
 // They are codes with one scale, which the product applies; or they are numbers times their scales,
 // which the product multiplies directly.
 //
-// Scaling blocks lie along a row: Granularity::row, 1 x 128 and groups of 32 are parts of a row,
-// and 128 x 128 blocks start from the first row of each shard. If the sum runs down the columns
-// (along_rows), the first three are a column, and 128 or 32 rows of a column; all start anew at
+// Scaling blocks lie along a row: Granularity::row, 1 x 128 and groups of 32 or 16 are parts of a
+// row, and square blocks start from the first row of each shard. If the sum runs down the columns
+// (along_rows), the first ones are a column, and 128, 32 or 16 rows of a column; all start anew at
 // each shard. Without sequences, shards are the even cut of a sum over rows. Parameters belong to
 // no batch and are not cut. A shard without rows has no scaling blocks.
 //
@@ -38312,12 +38575,11 @@ class QuantizeGrid {
     const Granularity granularity = setting.quantizer.scaling.granularity;
     const ScalingBlock along = scaling_block(granularity);
     one_scale_ = has_one_scale(setting.quantizer.scaling);
-    const bool turned =
-        !one_scale_ && setting.along_rows && granularity != Granularity::block_128x128;
+    const bool turned = !one_scale_ && setting.along_rows && !is_square(granularity);
     group_rows_ = one_scale_ ? 1 : turned ? along.columns : along.rows;
     group_columns_ = one_scale_ ? 0 : turned ? along.rows : along.columns;
     const bool cut = !one_scale_ && !setting.parameter &&
-                     (setting.along_rows || (group_rows_ == 128 && sequences.defined()));
+                     (setting.along_rows || (group_rows_ > 1 && sequences.defined()));
     segments_ = cut ? shards_.get() : Segments{whole_.data(), 1};
     for (std::size_t i = 0; i < segments_.count; ++i) groups_ += groups_in(i);
   }
@@ -38405,16 +38667,20 @@ constexpr int quantized_code_dtype(const Quantizer& quantizer) {
 }  // namespace detail
 
 // The element type of quantize's result. It is the format's own type if a tensor has one scale and
-// the type exists. Otherwise it is bf16 if bf16 holds the products of all numbers with powers of
-// two (except those below its smallest number), else fp32. It is fp32 for a rounding of one's own.
+// the type exists. Otherwise it is bf16 if bf16 holds the products of all numbers with all scales,
+// powers of two or e4m3 (except those below its smallest number), else fp32. It is fp32 for a rounding of one's own.
 constexpr DType quantized_dtype(const Quantizer& quantizer) {
   const FloatFormat& format = quantizer.format;
   if (const int index = detail::quantized_code_dtype(quantizer); index >= 0)
     return static_cast<DType>(index);
   if (quantizer.own.defined()) return DType::fp32;
-  const bool plain_scale = quantizer.scaling.policy == ScalePolicy::none ||
-                           quantizer.scaling.format != ScaleFormat::fp32;
-  return plain_scale && format.mantissa_bits <= 7 && format.min_spacing_exponent() >= -133
+  const Scaling& scaling = quantizer.scaling;
+  const bool plain_scale =
+      scaling.policy == ScalePolicy::none || scaling.format != ScaleFormat::fp32;
+  const int scale_bits =
+      scaling.policy != ScalePolicy::none && scaling.format == ScaleFormat::e4m3 ? 4 : 0;
+  return plain_scale && format.mantissa_bits + scale_bits <= 7 &&
+                 format.min_spacing_exponent() >= -133
              ? DType::bf16
              : DType::fp32;
 }
@@ -38427,6 +38693,14 @@ inline void check_quantizer_scale(const QuantizeSetting& setting) {
   if (setting.quantizer.own.defined() && !has_one_scale(scaling))
     fail(error_id::bad_scaling, "quantize", "scaling.granularity", to_string(scaling.granularity),
          "tensor, where the rounding is one's own");
+  if (scaling.format == ScaleFormat::e4m3 && scaling.policy != ScalePolicy::none) {
+    if (scaling.granularity == Granularity::tensor || scaling.policy == ScalePolicy::delayed)
+      fail(error_id::bad_scaling, "quantize", "scaling.format", to_string(scaling.format),
+           "fp32, power_of_two or e8m0 for one scale of a tensor: e4m3 scales are for parts of it");
+    if (!(setting.scale >= 0 && setting.scale <= 0x1p117f))
+      fail(error_id::bad_scaling, "quantize", "scale", std::to_string(setting.scale),
+           "0 (from the tensor's amax) to 2^117");
+  }
   if (scaling.policy != ScalePolicy::delayed) return;
   if (scaling.granularity != Granularity::tensor)
     fail(error_id::bad_scaling, "quantize", "scaling.policy",
@@ -38502,13 +38776,37 @@ inline void round_by_own(const OperatorCall& call, const QuantizeGrid& grid, flo
   });
 }
 
+// The largest finite magnitude of all numbers; with `marks_infinite` infinity where one is not
+// finite.
+inline float largest_magnitude(Context& context, const Tensor& x, bool marks_infinite) {
+  const TensorRows all = rows_of(context, x);
+  const std::size_t rows = all.shape().rows(), columns = all.shape().columns();
+  AtomicMaximum amax;
+  for_ranges(context, rows, columns, [&](std::size_t begin, std::size_t end) {
+    float largest = 0;
+    context.kernels().quantize({.rows = end - begin,
+                                .columns = columns,
+                                .x = part(operand(all), begin, 0),
+                                .amax = &largest,
+                                .marks_infinite = marks_infinite});
+    amax.include(largest);
+  });
+  return amax.value();
+}
+
+// ScaleFormat::e4m3: the scale of the tensor, over those of its parts.
+inline float tensor_scale_of(Context& context, const QuantizeSetting& setting, const Tensor& x) {
+  if (setting.scale > 0) return setting.scale;
+  return tensor_scale_for(setting.quantizer.format, largest_magnitude(context, x, true));
+}
+
 // One scale for all parts.
 inline float quantize_whole(const OperatorCall& call, const QuantizeGrid& grid, QuantizeArgs args) {
   const auto& setting = call.attributes.as<QuantizeSetting>();
   const Scaling& scaling = setting.quantizer.scaling;
   const bool current = scaling.policy == ScalePolicy::current;
   AtomicMaximum amax;
-  const auto pass = [&](QuantizeArgs all, bool measures) {
+  const auto pass = [&](QuantizeArgs all, bool measures, AtomicMaximum& into, bool marks = false) {
     grid.for_parts(call.context, [&](std::size_t row, std::size_t rows, std::size_t column,
                                      std::size_t columns, std::size_t) {
       QuantizeArgs part_args = all;
@@ -38518,8 +38816,9 @@ inline float quantize_whole(const OperatorCall& call, const QuantizeGrid& grid, 
       part_args.x = part(all.x, row, column);
       part_args.y = part(all.y, row, column);
       if (measures) part_args.amax = &largest;
+      part_args.marks_infinite = marks;
       call.context.kernels().quantize(part_args);
-      if (measures) amax.include(largest);
+      if (measures) into.include(largest);
     });
   };
   float& scale = *args.scales;
@@ -38527,27 +38826,35 @@ inline float quantize_whole(const OperatorCall& call, const QuantizeGrid& grid, 
   if (current) {
     QuantizeArgs only_amax = args;
     only_amax.y.data = nullptr;
-    pass(only_amax, true);
-    scale = scale_for(scaling, args.format, amax.value());
+    AtomicMaximum marked;
+    pass(only_amax, true, marked, has_nan_scales(scaling, args.format));
+    if (marked.value() <= (std::numeric_limits<float>::max)())
+      amax.include(marked.value());
+    else
+      pass(only_amax, true, amax);
+    scale = scale_for(scaling, args.format, marked.value());
     args.scaling.policy = ScalePolicy::delayed;
   }
   if (!setting.quantizer.own.defined()) {
-    pass(args, !current);
+    pass(args, !current, amax);
     return amax.value();
   }
   if (!current) {
     args.y.data = nullptr;
-    pass(args, true);
+    pass(args, true, amax);
   }
   round_by_own(call, grid, scale);
   return amax.value();
 }
 
 inline float quantize_blocks(const OperatorCall& call, const QuantizeGrid& grid,
-                             const QuantizeArgs& args) {
+                             QuantizeArgs args) {
   const ScaleGrid scales = grid.scales();
+  const auto& setting = call.attributes.as<QuantizeSetting>();
+  if (args.scaling.format == ScaleFormat::e4m3)
+    args.tensor_scale = tensor_scale_of(call.context, setting, call.inputs[0]);
   if (call.inputs[0].elements() == 0)  // rows without columns
-    std::fill_n(args.scales, scales.size(), 1.0f);
+    std::fill_n(args.scales, scales.size(), scale_for(args.scaling, args.format, 0));
   const Tensor all_amax = Tensor::zeros(call.context, Shape{scales.rows, scales.columns});
   float* found = all_amax.mutable_data<float>();
   AtomicMaximum amax;
@@ -38631,6 +38938,9 @@ inline numeric::Inspection inspect_conversion(Context& context, const Tensor& x,
   const Quantizer& quantizer = setting.quantizer;
   const bool codes = quantized_code_dtype(quantizer) >= 0;
   const bool scaled = quantizer.scaling.policy != ScalePolicy::none;
+  const float tensor_scale = scaled && quantizer.scaling.format == ScaleFormat::e4m3
+                                 ? tensor_scale_of(context, setting, x)
+                                 : 1.0f;
   const ScalingBlock block =
       scaling_block(scaled ? quantizer.scaling.granularity : Granularity::tensor);
   const std::size_t rows = before.shape().rows(), columns = before.shape().columns();
@@ -38648,10 +38958,11 @@ inline numeric::Inspection inspect_conversion(Context& context, const Tensor& x,
         const std::size_t column = block.columns == 0 ? 0 : j / block.columns;
         const float scale = located ? scales.data<float>()[row * grid.columns + column] : 1.0f;
         const float stored = after.data<float>()[i * columns + j];
-        numeric::inspect(
-            result, before.data<float>()[i * columns + j], codes ? stored * scale : stored,
-            located ? largest * double{scale} : std::numeric_limits<double>::infinity(),
-            located ? normal * double{scale} : 0.0);
+        numeric::inspect(result, before.data<float>()[i * columns + j],
+                         codes ? stored * scale : stored * tensor_scale,
+                         located ? largest * double{scale} * double{tensor_scale}
+                                 : std::numeric_limits<double>::infinity(),
+                         located ? normal * double{scale} * double{tensor_scale} : 0.0);
       }
   };
   // A fixed number of parts, added in order: the same sums from any number of threads.
@@ -38674,6 +38985,8 @@ namespace numeric {
 // tensor's own amax. Error tensor.dtype, and those of ops::quantize.
 inline Inspection inspect(Context& context, const Tensor& x, const Quantizer& quantizer) {
   QuantizeSetting setting{.quantizer = quantizer};
+  setting.quantizer.rotation = {};
+  if (setting.quantizer.scaling.format == ScaleFormat::e4m3) setting.scale = 0;
   if (setting.quantizer.scaling.policy == ScalePolicy::delayed)
     setting.quantizer.scaling.policy = ScalePolicy::current;
   return soma::detail::inspect_conversion(context, x, run(context, ops::quantize, setting, {x}),
@@ -39555,6 +39868,112 @@ inline constexpr Operator linear{.name = "linear",
 
 }  // namespace ops
 }  // namespace SOMA_NAMESPACE
+// ---- soma/ops/product/rotate.hpp
+// rotated(): an operand of a product times a Hadamard matrix along the sum (Rotation, in
+// numeric/quantizer.hpp). A pass over the operand, and a copy of it in fp32.
+
+namespace SOMA_NAMESPACE::detail {
+
+inline constexpr std::size_t most_rotated = 128;
+
+// The factors of the numbers of a rotated part: 1 over the root of the size, with signs.
+inline std::array<float, most_rotated> rotation_factors(const Rotation& rotation, Draw draw) {
+  const int size = rotation.size;
+  const float root = size == 16   ? 0.25f
+                     : size == 32 ? 0.17677669529663687f
+                     : size == 64 ? 0.125f
+                                  : 0.08838834764831845f;
+  std::array<float, most_rotated> factors;
+  factors.fill(root);
+  if (rotation.signs == Rotation::Signs::fixed) return factors;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(size); ++i) {
+    draw.index = i;
+    if ((random_word(draw) >> 31) != 0) factors[i] = -root;
+  }
+  return factors;
+}
+
+// Adds and subtracts `size` blocks of `width` numbers, which lie `stride` apart.
+inline void butterflies(float* x, std::size_t size, std::size_t stride, std::size_t width) {
+  for (std::size_t half = 1; half < size; half *= 2)
+    for (std::size_t first = 0; first < size; first += 2 * half)
+      for (std::size_t i = first; i < first + half; ++i) {
+        float *a = x + i * stride, *b = x + (i + half) * stride;
+        for (std::size_t j = 0; j < width; ++j) {
+          const float sum = a[j] + b[j], difference = a[j] - b[j];
+          a[j] = sum;
+          b[j] = difference;
+        }
+      }
+}
+
+// The rotation of parts of a row, whose numbers are adjacent: 16 parts at a time as columns.
+inline void rotate_row(float* x, std::size_t parts, std::size_t size, const float* factors) {
+  constexpr std::size_t together = 16;
+  alignas(64) float columns[most_rotated * together];
+  for (std::size_t first = 0; first < parts; first += together) {
+    const std::size_t count = (std::min)(together, parts - first);
+    float* from = x + first * size;
+    for (std::size_t p = 0; p < count; ++p)
+      for (std::size_t i = 0; i < size; ++i)
+        columns[i * together + p] = from[p * size + i] * factors[i];
+    for (std::size_t p = count; p < together; ++p)
+      for (std::size_t i = 0; i < size; ++i) columns[i * together + p] = 0;
+    butterflies(columns, size, together, together);
+    for (std::size_t p = 0; p < count; ++p)
+      for (std::size_t i = 0; i < size; ++i) from[p * size + i] = columns[i * together + p];
+  }
+}
+
+// `along_rows`: the sum runs down the columns, and parts start anew at each shard of `sequences`;
+// those of a `parameter` do not.
+inline Tensor rotated(Context& context, const Tensor& x, const Rotation& rotation,
+                      const Draw& signs, bool along_rows, bool parameter,
+                      const Sequences& sequences) {
+  Tensor y = Tensor::empty(context, x.shape());
+  const Tensor from = plain_fp32(context, x);
+  const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
+  const auto size = static_cast<std::size_t>(rotation.size);
+  float* to = y.mutable_data<float>();
+  const float* values = from.data<float>();
+  const std::array<float, most_rotated> factors = rotation_factors(rotation, signs);
+  if (!along_rows) {
+    for_ranges(context, rows, columns, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t row = begin; row < end; ++row) {
+        std::memcpy(to + row * columns, values + row * columns, columns * sizeof(float));
+        rotate_row(to + row * columns, columns / size, size, factors.data());
+      }
+    });
+    return y;
+  }
+  const RowSegments shards(sequences, rows);
+  const std::array<std::size_t, 2> whole{0, rows};
+  const Segments segments = parameter ? Segments{whole.data(), 1} : shards.get();
+  constexpr std::size_t width = 64;  // columns at a time: 32 KiB of them at most
+  const std::size_t strips = (columns + width - 1) / width;
+  for_ranges(context, strips, rows * width, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t strip = begin; strip < end; ++strip) {
+      const std::size_t column = strip * width, count = (std::min)(width, columns - column);
+      for (std::size_t s = 0; s < segments.count; ++s) {
+        std::size_t row = segments.bounds[s];
+        const std::size_t last = segments.bounds[s + 1];
+        for (; row + size <= last; row += size) {
+          for (std::size_t i = 0; i < size; ++i)
+            for (std::size_t j = 0; j < count; ++j)
+              to[(row + i) * columns + column + j] =
+                  values[(row + i) * columns + column + j] * factors[i];
+          butterflies(to + row * columns + column, size, columns, count);
+        }
+        for (; row < last; ++row)
+          std::memcpy(to + row * columns + column, values + row * columns + column,
+                      count * sizeof(float));
+      }
+    }
+  });
+  return y;
+}
+
+}  // namespace SOMA_NAMESPACE::detail
 
 namespace SOMA_NAMESPACE {
 
@@ -39570,9 +39989,17 @@ struct ConvertedOperand {
 
 // True if sums in the two directions need different conversions.
 constexpr bool has_direction(const Quantizer& quantizer) {
-  return quantizer.scaling.policy != ScalePolicy::none &&
-         quantizer.scaling.granularity != Granularity::tensor &&
-         quantizer.scaling.granularity != Granularity::block_128x128;
+  if (quantizer.rotation.size != 0) return true;
+  return quantizer.scaling.policy != ScalePolicy::none && !is_square(quantizer.scaling.granularity);
+}
+
+// True if the two products that read the operand need different conversions.
+constexpr bool is_converted_twice(const LinearOperand& operand) {
+  return operand.second.has_value() || has_direction(operand.quantizer);
+}
+
+constexpr const Quantizer& quantizer_of(const LinearOperand& operand, bool second) {
+  return second && operand.second ? *operand.second : operand.quantizer;
 }
 
 constexpr bool leaves_alone(const Quantizer& quantizer, DType stored) {
@@ -39596,31 +40023,23 @@ inline Outputs cast_operand(Context& context, const Quantizer& quantizer, const 
 struct OperandUse {
   bool along_rows = false, parameter = false, training = false, record = false;
   std::uint32_t step = 0;
+  Draw signs{};  // of the product's rotation
 };
 
-inline float largest_magnitude(Context& context, const Tensor& x) {
-  const TensorRows all = rows_of(context, x);
-  const std::size_t rows = all.shape().rows(), columns = all.shape().columns();
-  AtomicMaximum amax;
-  for_ranges(context, rows, columns, [&](std::size_t begin, std::size_t end) {
-    float largest = 0;
-    context.kernels().quantize({.rows = end - begin,
-                                .columns = columns,
-                                .x = part(operand(all), begin, 0),
-                                .amax = &largest});
-    amax.include(largest);
-  });
-  return amax.value();
-}
-
 inline ConvertedOperand convert_operand(Context& context, LinearOperand& operand,
-                                        const GlobalMaximum& maximum, const Tensor& x,
+                                        const GlobalMaximum& maximum, const Tensor& stored,
                                         const Sequences& sequences, const OperandUse& use) {
-  QuantizeSetting setting{.quantizer = operand.quantizer,
+  QuantizeSetting setting{.quantizer = quantizer_of(operand, use.along_rows),
                           .along_rows = use.along_rows,
                           .parameter = use.parameter,
                           .draw = operand.draw};
   setting.draw.step = use.step;
+  Tensor x = stored;
+  if (const Rotation rotation = std::exchange(setting.quantizer.rotation, {}); rotation.size != 0) {
+    Draw signs = use.signs;
+    signs.step = use.step;
+    x = rotated(context, stored, rotation, signs, use.along_rows, use.parameter, sequences);
+  }
   if (leaves_alone(setting.quantizer, x.dtype())) return {x, 1};
   Scaling& scaling = setting.quantizer.scaling;
   const bool remembers = scaling.policy == ScalePolicy::delayed;
@@ -39629,10 +40048,17 @@ inline ConvertedOperand convert_operand(Context& context, LinearOperand& operand
   const bool global = maximum.run != nullptr && !use.parameter;
   if (global && scaling.policy == ScalePolicy::current &&
       scaling.granularity == Granularity::tensor) {
-    float amax = largest_magnitude(context, x);
+    float amax = largest_magnitude(context, x, has_nan_scales(scaling, setting.quantizer.format));
     maximum.run(maximum.self, {&amax, 1});
     setting.scale = scale_for(scaling, setting.quantizer.format, amax);
     scaling.policy = ScalePolicy::delayed;
+  }
+  const bool two_scales =
+      scaling.policy == ScalePolicy::current && scaling.format == ScaleFormat::e4m3;
+  if (two_scales) {
+    float amax = largest_magnitude(context, x, true);
+    if (global) maximum.run(maximum.self, {&amax, 1});
+    setting.scale = tensor_scale_for(setting.quantizer.format, amax);
   }
   const Outputs made = is_cast(setting.quantizer)
                            ? cast_operand(context, setting.quantizer, x)
@@ -39642,18 +40068,20 @@ inline ConvertedOperand convert_operand(Context& context, LinearOperand& operand
   if (operand.statistics != nullptr && use.training && use.record &&
       !(use.along_rows && !use.parameter))
     *operand.statistics += inspect_conversion(context, x, made, setting);
-  const bool codes = quantized_code_dtype(operand.quantizer) >= 0;
-  return {made[0], codes ? made[1].data<float>()[0] : 1, amax};
+  const bool codes = quantized_code_dtype(setting.quantizer) >= 0;
+  return {made[0], codes ? made[1].data<float>()[0] : two_scales ? setting.scale : 1, amax};
 }
 
 inline ConvertedOperand converted_weight(Context& context, LinearFormats& formats,
                                          const Tensor& weight, bool along_rows,
                                          const QuantizedLinearSetting& setting) {
-  const Quantizer& quantizer = formats.weight.quantizer;
-  if (leaves_alone(quantizer, weight.dtype())) return {weight, 1};
+  const Quantizer& quantizer = quantizer_of(formats.weight, along_rows);
+  if (quantizer.rotation.size == 0 && leaves_alone(quantizer, weight.dtype())) return {weight, 1};
   LinearFormats::Converted& kept =
-      along_rows && has_direction(quantizer) ? formats.backward : formats.forward;
-  const bool fresh = kept.source == weight.identity() && kept.wanted_scale == formats.weight.scale;
+      along_rows && is_converted_twice(formats.weight) ? formats.backward : formats.forward;
+  const std::uint32_t step = quantizer.rotation.signs == Rotation::Signs::drawn ? setting.step : 0;
+  const bool fresh = kept.source == weight.identity() &&
+                     kept.wanted_scale == formats.weight.scale && kept.step == step;
   if (!fresh) {
     const ConvertedOperand made =
         convert_operand(context, formats.weight, formats.maximum, weight, {},
@@ -39661,8 +40089,9 @@ inline ConvertedOperand converted_weight(Context& context, LinearFormats& format
                          .parameter = true,
                          .training = setting.training,
                          .record = setting.record,
-                         .step = setting.step});
-    kept = {weight.identity(), formats.weight.scale, made.values, made.scale, made.amax};
+                         .step = setting.step,
+                         .signs = formats.signs[along_rows ? 1 : 0]});
+    kept = {weight.identity(), formats.weight.scale, step, made.values, made.scale, made.amax};
   } else if (setting.training) {
     // An evaluation may have made the conversion: the step still counts its amax.
     formats.weight.amax = (std::max)(formats.weight.amax, kept.amax);
@@ -39682,7 +40111,8 @@ inline void quantized_linear_host(const OperatorCall& call) {
                            {.along_rows = along_rows,
                             .training = setting.training,
                             .record = setting.record,
-                            .step = setting.step});
+                            .step = setting.step,
+                            .signs = formats.signs[along_rows ? 2 : 0]});
   };
   const ConvertedOperand input = convert(false);
   const ConvertedOperand kernel = converted_weight(context, formats, weight, false, setting);
@@ -39697,7 +40127,7 @@ inline void quantized_linear_host(const OperatorCall& call) {
       {input.values, kernel.values, input_or_none(call.inputs, 2), input_or_none(call.inputs, 3)},
       call.sequences);
   ConvertedOperand kept{Tensor::empty(context, Shape{0}), 1};
-  if (setting.record) kept = has_direction(formats.x.quantizer) ? convert(true) : input;
+  if (setting.record) kept = is_converted_twice(formats.x) ? convert(true) : input;
   call.outputs[0] = made[0];
   call.outputs[1] = made[1];
   call.outputs[2] = kept.values;
@@ -39715,10 +40145,11 @@ inline void quantized_linear_gradient(const GradientCall& call) {
                            {.along_rows = along_rows,
                             .training = setting.training,
                             .record = true,
-                            .step = setting.step});
+                            .step = setting.step,
+                            .signs = formats.signs[along_rows ? 2 : 1]});
   };
   ConvertedOperand dy;
-  if (is_wanted(call, 0) || !has_direction(formats.gradient.quantizer)) dy = convert(false);
+  if (is_wanted(call, 0) || !is_converted_twice(formats.gradient)) dy = convert(false);
   if (is_wanted(call, 0)) {
     const ConvertedOperand kernel =
         converted_weight(context, formats, call.inputs[1], true, setting);
@@ -39733,7 +40164,7 @@ inline void quantized_linear_gradient(const GradientCall& call) {
             .reshape(call.inputs[0].shape());
   }
   if (is_wanted(call, 1)) {
-    if (has_direction(formats.gradient.quantizer)) dy = convert(true);
+    if (is_converted_twice(formats.gradient)) dy = convert(true);
     Gradient& gradient = call.input_gradients[1];
     gradient.values = run(context, ops::matmul,
                           MatmulSetting{.transpose_a = true,
@@ -45418,6 +45849,15 @@ SOMA_INLINE Precision fp8_precision(std::string_view name, const FloatFormat& fo
   return p;
 }
 
+SOMA_INLINE Precision mx_precision(std::string_view name, const FloatFormat& format,
+                                   ScaleRule rule) {
+  return fp8_precision(name, format, format,
+                       {.policy = ScalePolicy::current,
+                        .granularity = Granularity::group_32,
+                        .format = ScaleFormat::mx,
+                        .rule = rule});
+}
+
 SOMA_INLINE Precision all_bf16(std::string_view name, const Rounding& rounding) {
   Precision p = mixed_precision(name, formats::bf16);
   p.weights = p.moments = {.format = formats::bf16, .rounding = rounding};
@@ -45479,10 +45919,30 @@ SOMA_INLINE Precision Precision::fp8_block() {
 }
 
 SOMA_INLINE Precision Precision::mxfp8() {
-  return detail::fp8_precision("mxfp8", formats::fp8_e4m3fn, formats::fp8_e4m3fn,
+  return detail::mx_precision("mxfp8", formats::fp8_e4m3fn);
+}
+
+SOMA_INLINE Precision Precision::mxfp8_up() {
+  return detail::mx_precision("mxfp8_up", formats::fp8_e4m3fn, ScaleRule::up);
+}
+
+SOMA_INLINE Precision Precision::mxfp8_trn3() {
+  return detail::mx_precision("mxfp8_trn3", formats::fp8_e4m3fn, ScaleRule::trn3);
+}
+
+SOMA_INLINE Precision Precision::mxfp6() {
+  return detail::mx_precision("mxfp6", formats::fp6_e3m2);
+}
+
+SOMA_INLINE Precision Precision::mxfp4() {
+  return detail::mx_precision("mxfp4", formats::fp4_e2m1);
+}
+
+SOMA_INLINE Precision Precision::nvfp4() {
+  return detail::fp8_precision("nvfp4", formats::fp4_e2m1, formats::fp4_e2m1,
                                {.policy = ScalePolicy::current,
-                                .granularity = Granularity::group_32,
-                                .format = ScaleFormat::mx});
+                                .granularity = Granularity::group_16,
+                                .format = ScaleFormat::e4m3});
 }
 
 SOMA_INLINE Precision Precision::cfp8() {
@@ -45501,11 +45961,13 @@ SOMA_INLINE Precision Precision::cfp8(int activation_bias, int weight_bias, int 
   return p;
 }
 
-SOMA_INLINE std::array<Precision, 12> precision_presets() {
+SOMA_INLINE std::array<Precision, 17> precision_presets() {
   return {Precision::fp32(),        Precision::tf32(),         Precision::bf16(),
           Precision::bf16_sr(),     Precision::bf16_nearest(), Precision::fp16(),
           Precision::fp8_delayed(), Precision::fp8_current(),  Precision::fp8_rowwise(),
-          Precision::fp8_block(),   Precision::mxfp8(),        Precision::cfp8()};
+          Precision::fp8_block(),   Precision::mxfp8(),        Precision::mxfp8_up(),
+          Precision::mxfp8_trn3(),  Precision::mxfp6(),        Precision::mxfp4(),
+          Precision::nvfp4(),       Precision::cfp8()};
 }
 
 SOMA_INLINE Precision Precision::named(std::string_view name) {
@@ -45532,10 +45994,15 @@ SOMA_INLINE std::string to_string(const Quantizer& quantizer) {
     text.append(" ").append(std::to_string(rounding.random_bits)).append(" bits");
   if (rounding.draws != DrawMapping::automatic) text.append(" ").append(to_string(rounding.draws));
   if (quantizer.own.defined()) text.append(" by ").append(soma::quoted(quantizer.own.name));
+  if (const Rotation& rotation = quantizer.rotation; rotation.size != 0)
+    text.append(" rotated by ")
+        .append(std::to_string(rotation.size))
+        .append(rotation.signs == Rotation::Signs::drawn ? " with drawn signs" : "");
   const Scaling& scaling = quantizer.scaling;
   if (scaling.policy == ScalePolicy::none) return text;
   text.append(", ").append(to_string(scaling.policy)).append(" ");
   text.append(to_string(scaling.granularity)).append(" ").append(to_string(scaling.format));
+  if (scaling.rule != ScaleRule::floor) text.append(" ").append(to_string(scaling.rule));
   text.append(" scale");
   if (scaling.policy == ScalePolicy::delayed)
     text.append(" over ").append(std::to_string(scaling.history)).append(" steps");
@@ -45562,6 +46029,10 @@ SOMA_INLINE std::string to_string(const Precision& precision) {
   for_each_role(precision, [&](std::string_view name, const Quantizer& role) {
     if (role != Quantizer{}) add(name, to_string(role));
   });
+  for_each_product_role(precision, [&](std::string_view name, std::string_view, const Quantizer&,
+                                       const std::optional<Quantizer>& other) {
+    if (other) add(name, to_string(*other));
+  });
   if (!precision.accumulation.plain()) add("accumulation", to_string(precision.accumulation));
   if (precision.narrow_edges) add("edges", "narrow");
   if (precision.loss_scaling) add("loss", "scaled");
@@ -45580,7 +46051,7 @@ SOMA_INLINE const Precision& validate(const Precision& precision, std::string_vi
     if (!format.is_signed || !format.has_zero())
       refuse(role, "format", to_string(format), "a format with a sign and a zero");
   };
-  for_each_role(precision, [&](std::string_view role, const Quantizer& quantizer) {
+  const auto check_role = [&](std::string_view role, const Quantizer& quantizer, bool read) {
     check_format(role, quantizer.format);
     const Rounding& rounding = quantizer.rounding;
     if (rounding.random_bits > 32)
@@ -45594,8 +46065,13 @@ SOMA_INLINE const Precision& validate(const Precision& precision, std::string_vi
     if (scaling.policy == ScalePolicy::delayed && scaling.granularity != Granularity::tensor)
       refuse(role, "scaling.granularity", to_string(scaling.granularity),
              "tensor, where the scale is a delayed one");
+    if (scaling.rule != ScaleRule::floor && scaling.format != ScaleFormat::mx)
+      refuse(role, "scaling.rule", to_string(scaling.rule),
+             "none: rules are for scales of the format e8m0");
+    if (scaling.format == ScaleFormat::e4m3 && scaling.granularity == Granularity::tensor)
+      refuse(role, "scaling.granularity", "tensor", "parts of a tensor, for scales in e4m3");
     if (const OwnRounding& own = quantizer.own; own != OwnRounding{}) {
-      if (!role.starts_with("gemm_"))
+      if (!read)
         refuse(role, "own", soma::quoted(own.name),
                "none: a rounding of one's own is for operands of products (the gemm_ roles)");
       if (own.name.empty() || !own.defined())
@@ -45608,7 +46084,11 @@ SOMA_INLINE const Precision& validate(const Precision& precision, std::string_vi
         refuse(role, "scaling.granularity", to_string(scaling.granularity),
                "tensor, where the rounding is one's own");
     }
-    if (role.starts_with("gemm_")) return;
+    const int size = quantizer.rotation.size;
+    if (size != 0 && (!read || (size != 16 && size != 32 && size != 64 && size != 128)))
+      refuse(role, "rotation.size", std::to_string(size),
+             read ? "16, 32, 64 or 128" : "none: only operands of products are rotated");
+    if (read) return;
     if (!detail::stored_format(quantizer.format))
       refuse(role, "format", to_string(quantizer.format),
              "a format that tensors support: fp32, tf32, fp16, bf16 or an 8-bit format (others are "
@@ -45622,7 +46102,30 @@ SOMA_INLINE const Precision& validate(const Precision& precision, std::string_vi
     if (rounding != Rounding{} && role != "weights" && role != "moments" && role != "reduction")
       refuse(role, "rounding", to_string(rounding.mode),
              "nearest_even (others are for weights, moments, reduction and the gemm_ roles)");
+  };
+  for_each_role(precision, [&](std::string_view role, const Quantizer& quantizer) {
+    check_role(role, quantizer, role.starts_with("gemm_"));
   });
+  // The operands of a product follow one another.
+  const Quantizer* before = nullptr;
+  for_each_product_role(
+      precision, [&](std::string_view name, std::string_view role, const Quantizer& quantizer,
+                     const std::optional<Quantizer>& other) {
+        if (other) {
+          check_role(name, *other, true);
+          if (other->scaling.policy == ScalePolicy::delayed ||
+              quantizer.scaling.policy == ScalePolicy::delayed)
+            refuse(name, "scaling.policy", "delayed",
+                   "none or current, in " + std::string(role) +
+                       " too: what one product reads has no history of its own");
+        }
+        const Quantizer& read = other ? *other : quantizer;
+        if (before != nullptr && read.rotation != before->rotation)
+          refuse(other ? name : role, "rotation.size", std::to_string(read.rotation.size),
+                 std::to_string(before->rotation.size) +
+                     ", and the same signs: both operands of a product are rotated alike");
+        before = before == nullptr ? &read : nullptr;
+      });
   for (const std::string& layer : precision.stored)
     if (layer.empty())
       refuse("stored", "name", "an empty one", "the path of a layer, or a pattern");
@@ -45673,7 +46176,7 @@ SOMA_INLINE PrecisionState::PrecisionState(Context& context, const Precision& pr
                                            std::uint64_t seed)
     : context_(context), precision_(validate(precision, "PrecisionState")), seed_(seed) {
   const auto as_stored = [&](const Quantizer& read, const Quantizer& stored) {
-    return !read.own.defined() &&
+    return !read.own.defined() && read.rotation.size == 0 &&
            (read.format == formats::fp32 ||
             (read.format == stored.format && read.scaling.policy == ScalePolicy::none));
   };
@@ -45682,6 +46185,14 @@ SOMA_INLINE PrecisionState::PrecisionState(Context& context, const Precision& pr
            as_stored(precision_.gemm_gradients, precision_.activation_gradients) &&
            precision_.activation_gradients.format == precision_.activations.format &&
            precision_.accumulation.plain();
+  const std::array stored{&precision_.activations, &precision_.weights,
+                          &precision_.activation_gradients};
+  for_each_product_role(precision_, [&](std::string_view, std::string_view role, const Quantizer&,
+                                        const std::optional<Quantizer>& other) {
+    const auto at =
+        static_cast<std::size_t>(std::find(roles.begin(), roles.end(), role) - roles.begin());
+    if (other) plain_ = plain_ && as_stored(*other, *stored[at]);
+  });
 }
 
 SOMA_INLINE void PrecisionState::use_parts(const GlobalMaximum& maximum) {
@@ -45695,6 +46206,10 @@ SOMA_INLINE void PrecisionState::describe(Record& record) const {
   bool draws = precision_.reduction.rounding.draws_automatically();
   for (std::size_t i = 0; i < roles.size(); ++i)
     draws = draws || quantizer(i).rounding.draws_automatically();
+  for_each_product_role(precision_, [&](std::string_view, std::string_view, const Quantizer&,
+                                        const std::optional<Quantizer>& other) {
+    draws = draws || (other && other->rounding.draws_automatically());
+  });
   if (draws) record.set(mapping_entry, to_string(mapping_));
 }
 
@@ -45727,9 +46242,12 @@ SOMA_INLINE std::vector<PrecisionProduct> PrecisionState::products() const {
     PrecisionProduct product{.layer = path, .reason = layer.reason, .formats = {}};
     const std::array stored{layer.x, layer.weight, layer.x};
     for (std::size_t i = 0; i < roles.size(); ++i) {
+      const LinearOperand& operand = layer.operand(i);
       const bool read = layer.reason == PrecisionProduct::Reason::converted &&
-                        (quantizer(i).format != formats::fp32 || quantizer(i).own.defined());
-      product.formats[i] = read ? to_string(quantizer(i)) : std::string(to_string(stored[i]));
+                        (operand.quantizer.format != formats::fp32 ||
+                         operand.quantizer.own.defined() || operand.second);
+      product.formats[i] = read ? to_string(operand.quantizer) : std::string(to_string(stored[i]));
+      if (read && operand.second) product.formats[i] += " / " + to_string(*operand.second);
     }
     product.stored_fp32 = layer.x == DType::fp32 && layer.weight == DType::fp32;
     result.push_back(std::move(product));
@@ -45850,6 +46368,13 @@ SOMA_INLINE const Quantizer& PrecisionState::quantizer(std::size_t role) const {
                      : precision_.gemm_gradients;
 }
 
+SOMA_INLINE auto PrecisionState::others_of(std::size_t role) const -> Others {
+  const Precision& p = precision_;
+  return role == 0   ? Others{p.forward.activations, p.weight_gradient.activations}
+         : role == 1 ? Others{p.forward.weights, p.input_gradient.weights}
+                     : Others{p.input_gradient.gradients, p.weight_gradient.gradients};
+}
+
 SOMA_INLINE float PrecisionState::scale_of(const AmaxHistory& history) {
   return history.known() ? history.scale() : 0;
 }
@@ -45877,7 +46402,14 @@ SOMA_INLINE void PrecisionState::check_convolution(std::string_view layer) const
          std::string(wanted) +
              " for a convolution (Precision::stored names layers that read stored numbers)");
   };
+  for_each_product_role(precision_, [&](std::string_view name, std::string_view, const Quantizer&,
+                                        const std::optional<Quantizer>& other) {
+    if (other) refuse(name, to_string(*other), "no format of its own");
+  });
   for (std::size_t i = 0; i < roles.size(); ++i) {
+    if (quantizer(i).rotation.size != 0)
+      refuse(std::string(roles[i]) + ".rotation.size", std::to_string(quantizer(i).rotation.size),
+             "none");
     const Scaling& scaling = quantizer(i).scaling;
     if (scaling.policy != ScalePolicy::none && scaling.granularity != Granularity::tensor)
       refuse(std::string(roles[i]) + ".scaling.granularity", to_string(scaling.granularity),
@@ -45898,10 +46430,18 @@ SOMA_INLINE void PrecisionState::set_formats(Layer& layer, const ProductPlace& p
     for (std::size_t i = 0; i < roles.size(); ++i) {
       LinearOperand& operand = layer.operand(i);
       operand.quantizer = quantizer(i);
+      const auto& [first, second] = others_of(i);
+      if (first || second) operand.second = second.value_or(quantizer(i));
+      if (first) operand.quantizer = *first;
       operand.quantizer.rounding = operand.quantizer.rounding.drawn_by(mapping_);
+      if (operand.second) operand.second->rounding = operand.second->rounding.drawn_by(mapping_);
       operand.draw = {.seed = seed_, .stream = stream_id(path, roles[i])};
       operand.scale = scale_of(layer.histories[i]);
     }
+    constexpr std::array<std::string_view, 3> products{"forward", "input_gradient",
+                                                       "weight_gradient"};
+    for (std::size_t i = 0; i < products.size(); ++i)
+      formats.signs[i] = {.seed = seed_, .stream = stream_id(path, products[i])};
     formats.accumulation = precision_.accumulation;
     formats.input_gradient = find_dtype(precision_.activation_gradients.format);
   }

@@ -231,6 +231,7 @@ TEST_CASE("mx scales follow the published rule", "[unit]") {
   CHECK(scale_for(current(ScaleFormat::power_of_two), formats::fp4_e2m1, 7.0f) == 2.0f);
 }
 
+// Scales of mx go on to 2^127: only what rounds up to 2^128 becomes an infinity.
 TEST_CASE("every magnitude reads back finite under its scale", "[unit]") {
   Mismatches result;
   for (const FloatFormat& format : scaled_formats)
@@ -241,8 +242,10 @@ TEST_CASE("every magnitude reads back finite under its scale", "[unit]") {
             const float scale = scale_for(current(kind, margin), format, amax);
             const std::uint32_t code =
                 soma::encode(format.with(soma::Overflow::saturate), amax * (1.0f / scale), {mode});
-            const float back = soma::decode(format, code) * scale;
-            result.expect(std::isfinite(back), [&](auto& out) {
+            const float decoded = soma::decode(format, code), back = decoded * scale;
+            const bool beyond = kind == ScaleFormat::mx &&
+                                double{decoded} * double{scale} == 0x1p128 && amax > 0x1p127f;
+            result.expect(std::isfinite(back) || beyond, [&](auto& out) {
               out << format << " margin " << margin << ": amax " << amax << " by " << scale
                   << " becomes " << back;
             });
