@@ -4371,7 +4371,7 @@ struct Scaling {
   ScalePolicy policy = ScalePolicy::none;
   Granularity granularity = Granularity::tensor;
   ScaleFormat format = ScaleFormat::fp32;
-  ScaleRule rule = ScaleRule::floor;  // of ScaleFormat::mx
+  ScaleRule rule = ScaleRule::floor;  // for ScaleFormat::mx
   int history = 16;                   // delayed: how many amax values are remembered, 1 to 4096
   int margin = 0;  // headroom: the scale is 2^margin times larger than needed, 0 to 64
 
@@ -4448,8 +4448,8 @@ constexpr float largest_scale(float largest) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scale) - 1);
 }
 
-// The fraction bits, of fp32's 23, above which an amax needs the next power of two; and the exponent
-// that it has otherwise is floor(log2(amax)) - top.
+// The fraction bits, of fp32's 23, above which an amax needs the next power of two; and the
+// exponent that it has otherwise is floor(log2(amax)) - top.
 struct PowerRule {
   std::uint32_t fraction;
   int top;
@@ -4541,13 +4541,13 @@ struct OwnRounding {
   friend constexpr bool operator==(const OwnRounding&, const OwnRounding&) = default;
 };
 
-// A Hadamard matrix by which both operands of a product are multiplied along its sum before they are
-// converted: the product stays the same, and a number far beyond its neighbours is shared out among
-// `size` of them. What is left over at the end of the sum, or of a shard of it, is not rotated.
+// A Hadamard matrix by which both operands of a product are multiplied along its sum before they
+// are converted: the product stays the same, and a number far beyond its neighbours is shared out
+// among `size` of them. A rest at the end of the sum, or of a shard of it, is not rotated.
 struct Rotation {
   enum class Signs : std::uint8_t {
     fixed,  // none change
-    drawn,  // of a function of seed, layer, product and step: other ones in each step
+    drawn,  // by a function of seed, layer, product and step: other ones in each step
   };
   std::uint8_t size = 0;  // 16, 32, 64 or 128; 0: no rotation
   Signs signs = Signs::fixed;
@@ -7823,7 +7823,7 @@ struct Operator;  // ops/operator.hpp
 
 struct LinearOperand {
   Quantizer quantizer{};
-  // Of the second product that reads the operand: the gradient of the weight reads x and the
+  // For the second product that reads the operand: the gradient of the weight reads x and the
   // gradient, that of the input the weight. None: as the first.
   std::optional<Quantizer> second{};
   Draw draw{};  // seed and stream of stochastic rounding
@@ -7859,7 +7859,7 @@ struct LinearFormats {
   struct Converted {
     TensorIdentity source{};
     float wanted_scale = 0;
-    std::uint32_t step = 0;  // of the signs that were drawn for it
+    std::uint32_t step = 0;  // whose signs were drawn for it
     Tensor values{};
     float scale = 1;
     float amax = 0;  // for delayed scales

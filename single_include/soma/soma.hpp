@@ -4374,7 +4374,7 @@ struct Scaling {
   ScalePolicy policy = ScalePolicy::none;
   Granularity granularity = Granularity::tensor;
   ScaleFormat format = ScaleFormat::fp32;
-  ScaleRule rule = ScaleRule::floor;  // of ScaleFormat::mx
+  ScaleRule rule = ScaleRule::floor;  // for ScaleFormat::mx
   int history = 16;                   // delayed: how many amax values are remembered, 1 to 4096
   int margin = 0;  // headroom: the scale is 2^margin times larger than needed, 0 to 64
 
@@ -4451,8 +4451,8 @@ constexpr float largest_scale(float largest) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scale) - 1);
 }
 
-// The fraction bits, of fp32's 23, above which an amax needs the next power of two; and the exponent
-// that it has otherwise is floor(log2(amax)) - top.
+// The fraction bits, of fp32's 23, above which an amax needs the next power of two; and the
+// exponent that it has otherwise is floor(log2(amax)) - top.
 struct PowerRule {
   std::uint32_t fraction;
   int top;
@@ -4544,13 +4544,13 @@ struct OwnRounding {
   friend constexpr bool operator==(const OwnRounding&, const OwnRounding&) = default;
 };
 
-// A Hadamard matrix by which both operands of a product are multiplied along its sum before they are
-// converted: the product stays the same, and a number far beyond its neighbours is shared out among
-// `size` of them. What is left over at the end of the sum, or of a shard of it, is not rotated.
+// A Hadamard matrix by which both operands of a product are multiplied along its sum before they
+// are converted: the product stays the same, and a number far beyond its neighbours is shared out
+// among `size` of them. A rest at the end of the sum, or of a shard of it, is not rotated.
 struct Rotation {
   enum class Signs : std::uint8_t {
     fixed,  // none change
-    drawn,  // of a function of seed, layer, product and step: other ones in each step
+    drawn,  // by a function of seed, layer, product and step: other ones in each step
   };
   std::uint8_t size = 0;  // 16, 32, 64 or 128; 0: no rotation
   Signs signs = Signs::fixed;
@@ -7826,7 +7826,7 @@ struct Operator;  // ops/operator.hpp
 
 struct LinearOperand {
   Quantizer quantizer{};
-  // Of the second product that reads the operand: the gradient of the weight reads x and the
+  // For the second product that reads the operand: the gradient of the weight reads x and the
   // gradient, that of the input the weight. None: as the first.
   std::optional<Quantizer> second{};
   Draw draw{};  // seed and stream of stochastic rounding
@@ -7862,7 +7862,7 @@ struct LinearFormats {
   struct Converted {
     TensorIdentity source{};
     float wanted_scale = 0;
-    std::uint32_t step = 0;  // of the signs that were drawn for it
+    std::uint32_t step = 0;  // whose signs were drawn for it
     Tensor values{};
     float scale = 1;
     float amax = 0;  // for delayed scales
@@ -18320,7 +18320,7 @@ struct Progress {
 
 namespace SOMA_NAMESPACE {
 
-// What one product reads instead of the gemm_ roles of a Precision.
+// The formats that one product reads instead of the gemm_ roles of a Precision.
 struct ProductRoles {
   std::optional<Quantizer> activations{}, weights{}, gradients{};
 
@@ -18584,7 +18584,7 @@ class PrecisionState final : public ProductFormats {
   };
 
   const Quantizer& quantizer(std::size_t role) const;
-  // What the two products that read an operand read instead of the role.
+  // The formats that the two products of an operand read instead of its role.
   struct Others {
     const std::optional<Quantizer>&first, &second;
   };
@@ -38668,7 +38668,8 @@ constexpr int quantized_code_dtype(const Quantizer& quantizer) {
 
 // The element type of quantize's result. It is the format's own type if a tensor has one scale and
 // the type exists. Otherwise it is bf16 if bf16 holds the products of all numbers with all scales,
-// powers of two or e4m3 (except those below its smallest number), else fp32. It is fp32 for a rounding of one's own.
+// powers of two or e4m3 (except those below its smallest number), else fp32. It is fp32 for a
+// rounding of one's own.
 constexpr DType quantized_dtype(const Quantizer& quantizer) {
   const FloatFormat& format = quantizer.format;
   if (const int index = detail::quantized_code_dtype(quantizer); index >= 0)
@@ -40023,7 +40024,7 @@ inline Outputs cast_operand(Context& context, const Quantizer& quantizer, const 
 struct OperandUse {
   bool along_rows = false, parameter = false, training = false, record = false;
   std::uint32_t step = 0;
-  Draw signs{};  // of the product's rotation
+  Draw signs{};  // for the product's rotation
 };
 
 inline ConvertedOperand convert_operand(Context& context, LinearOperand& operand,

@@ -1,15 +1,18 @@
 #pragma once
 // The treatment of each key that the usual libraries write into a model's folder (config.json,
-// tokenizer_config.json, tokenizer.json, special_tokens_map.json, generation_config.json). A key is
-// honoured, harmless, or refused because the usual libraries would compute something else with it.
-// Keys that are not listed here are a person's own notes, and are ignored.
+// tokenizer_config.json, tokenizer.json, special_tokens_map.json, generation_config.json,
+// adapter_config.json). A key is honoured, harmless, or refused because the usual libraries would
+// compute something else with it. Keys that are not listed here are a person's own notes, and are
+// ignored.
 //
 // Sources: the classes PretrainedConfig, BertConfig, DistilBertConfig, GPT2Config, LlamaConfig,
-// MistralConfig, Qwen2Config, GenerationConfig, PreTrainedTokenizerBase and BertTokenizer of
-// Hugging Face transformers 3 to 5, the serialization of tokenizers 0.8 to 0.22, and LoraConfig of
-// PEFT to 0.21.
+// MistralConfig, Qwen2Config, PreTrainedTokenizerBase and BertTokenizer of Hugging Face
+// transformers 3 to 5, and the serialization of tokenizers 0.8 to 0.22.
 
+#include <soma/base/adapter_keys.hpp>
 #include <soma/base/config.hpp>
+#include <soma/base/generation_keys.hpp>
+#include <soma/base/model_key.hpp>
 
 #include <array>
 #include <cstddef>
@@ -19,39 +22,7 @@
 
 namespace SOMA_NAMESPACE {
 
-enum class ModelFile : std::uint8_t {
-  bert_config,        // config.json of model_type bert
-  distilbert_config,  // config.json of model_type distilbert
-  gpt2_config,        // config.json of model_type gpt2
-  llama_config,       // for llama and mistral
-  qwen2_config,       // for qwen2
-  tokenizer_config,
-  tokenizer,              // tokenizer.json
-  tokenizer_model,        // its "model"
-  byte_tokenizer_config,  // tokenizer_config.json of a byte-level tokenizer
-  byte_tokenizer_model,   // "model" of its tokenizer.json
-  added_token,        // an entry of added_tokens or added_tokens_decoder, or a token as an object
-  special_tokens,     // special_tokens_map.json
-  generation_config,  // generation_config.json
-  adapter_config,     // adapter_config.json
-};
-
-enum class KeyUse : std::uint8_t {
-  honoured,  // read; a value that cannot be honoured is an error
-  harmless,  // no influence on what soma computes
-  refused,   // an error, except for empty values: null, false, "", [], {} and `neutral`
-};
-
-struct ModelKey {
-  std::string_view key;
-  KeyUse use;
-  std::string_view neutral = {};  // for a refused key: one more value without effect, as JSON
-};
-
 namespace detail {
-
-inline constexpr auto honoured = KeyUse::honoured, harmless = KeyUse::harmless,
-                      refused = KeyUse::refused;
 
 // Keys of the config.json of every encoder.
 inline constexpr auto encoder_config_keys = std::to_array<ModelKey>({
@@ -438,133 +409,6 @@ inline constexpr auto special_tokens_keys = std::to_array<ModelKey>({
     {"eos_token", honoured},
     {"additional_special_tokens", honoured},
     {"extra_special_tokens", honoured},
-});
-
-inline constexpr auto generation_config_keys = std::to_array<ModelKey>({
-    {"do_sample", honoured},
-    {"temperature", honoured},
-    {"top_k", honoured},
-    {"top_p", honoured},
-    {"min_p", honoured},
-    {"repetition_penalty", honoured},
-    {"max_new_tokens", honoured},
-    {"max_length", honoured},
-    {"eos_token_id", honoured},
-    {"stop_strings", honoured},
-    // Keys that change the text.
-    {"num_beams", refused, "1"},
-    {"num_beam_groups", refused, "1"},
-    {"num_return_sequences", refused, "1"},
-    {"guidance_scale", refused, "1"},
-    {"penalty_alpha", refused, "0"},
-    {"dola_layers", refused},
-    {"typical_p", refused, "1"},
-    {"top_h", refused},
-    {"epsilon_cutoff", refused, "0"},
-    {"eta_cutoff", refused, "0"},
-    {"encoder_repetition_penalty", refused, "1"},
-    {"diversity_penalty", refused, "0"},
-    {"no_repeat_ngram_size", refused, "0"},
-    {"encoder_no_repeat_ngram_size", refused, "0"},
-    {"bad_words_ids", refused},
-    {"force_words_ids", refused},
-    {"constraints", refused},
-    {"sequence_bias", refused},
-    {"suppress_tokens", refused},
-    {"begin_suppress_tokens", refused},
-    {"forced_bos_token_id", refused},
-    {"forced_eos_token_id", refused},
-    {"forced_decoder_ids", refused},
-    {"exponential_decay_length_penalty", refused},
-    {"min_length", refused, "0"},
-    {"min_new_tokens", refused, "0"},
-    {"max_time", refused},
-    {"token_healing", refused},
-    {"watermarking_config", refused},
-    {"remove_invalid_values", refused},  // NaN would become numbers
-    {"assistant_early_exit", refused},
-    // Without beams these have no meaning.
-    {"early_stopping", harmless},
-    {"length_penalty", harmless},
-    {"renormalize_logits", harmless},  // probabilities add to 1 either way
-    // Names, caches, and ways to the same text.
-    {"_from_model_config", harmless},
-    {"assistant_confidence_threshold", harmless},
-    {"assistant_ensemble_weight", harmless},
-    {"assistant_lookbehind", harmless},
-    {"bos_token_id", harmless},
-    {"cache_config", harmless},
-    {"cache_implementation", harmless},
-    {"compile_config", harmless},
-    {"continuous_batching_config", harmless},
-    {"decoder_start_token_id", harmless},
-    {"disable_compile", harmless},
-    {"is_assistant", harmless},
-    {"low_memory", harmless},
-    {"max_cache_len", harmless},
-    {"max_matching_ngram_size", harmless},
-    {"num_assistant_tokens", harmless},
-    {"num_assistant_tokens_schedule", harmless},
-    {"output_attentions", harmless},
-    {"output_hidden_states", harmless},
-    {"output_logits", harmless},
-    {"output_scores", harmless},
-    {"pad_token_id", harmless},
-    {"prefill_chunk_size", harmless},
-    {"prompt_lookup_num_tokens", harmless},
-    {"return_dict_in_generate", harmless},
-    {"speculation_type", harmless},
-    {"target_lookbehind", harmless},
-    {"transformers_version", harmless},
-    {"use_cache", harmless},
-    {"use_mtp", harmless},
-});
-
-inline constexpr auto adapter_config_keys = std::to_array<ModelKey>({
-    {"peft_type", honoured},
-    {"r", honoured},
-    {"lora_alpha", honoured},
-    {"lora_dropout", honoured},
-    {"use_rslora", honoured},
-    {"target_modules", honoured},
-    {"base_model_name_or_path", honoured},
-    {"task_type", honoured},
-    {"init_lora_weights", honoured},  // some values change the base
-    // Keys that change the computation.
-    {"bias", refused, "\"none\""},
-    {"use_dora", refused},
-    {"use_qalora", refused},
-    {"use_bdlora", refused},
-    {"modules_to_save", refused},
-    {"rank_pattern", refused},
-    {"alpha_pattern", refused},
-    {"layers_to_transform", refused},
-    {"layer_replication", refused},
-    {"lora_bias", refused},
-    {"trainable_token_indices", refused},
-    {"target_parameters", refused},
-    {"alora_invocation_tokens", refused},
-    {"arrow_config", refused},
-    {"kasa_config", refused},
-    {"monteclora_config", refused},
-    {"velora_config", refused},
-    // Keys that tell how the adapter was made; its tensors name the layers.
-    {"fan_in_fan_out", harmless},
-    {"inference_mode", harmless},
-    {"auto_mapping", harmless},
-    {"exclude_modules", harmless},
-    {"layers_pattern", harmless},
-    {"loftq_config", harmless},
-    {"corda_config", harmless},
-    {"eva_config", harmless},
-    {"lora_ga_config", harmless},
-    {"ensure_weight_tying", harmless},
-    {"megatron_config", harmless},
-    {"megatron_core", harmless},
-    {"peft_version", harmless},
-    {"qalora_group_size", harmless},
-    {"revision", harmless},
-    {"runtime_config", harmless},
 });
 
 }  // namespace detail

@@ -117,7 +117,7 @@ struct Scaling {
   ScalePolicy policy = ScalePolicy::none;
   Granularity granularity = Granularity::tensor;
   ScaleFormat format = ScaleFormat::fp32;
-  ScaleRule rule = ScaleRule::floor;  // of ScaleFormat::mx
+  ScaleRule rule = ScaleRule::floor;  // for ScaleFormat::mx
   int history = 16;                   // delayed: how many amax values are remembered, 1 to 4096
   int margin = 0;  // headroom: the scale is 2^margin times larger than needed, 0 to 64
 
@@ -194,8 +194,8 @@ constexpr float largest_scale(float largest) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scale) - 1);
 }
 
-// The fraction bits, of fp32's 23, above which an amax needs the next power of two; and the exponent
-// that it has otherwise is floor(log2(amax)) - top.
+// The fraction bits, of fp32's 23, above which an amax needs the next power of two; and the
+// exponent that it has otherwise is floor(log2(amax)) - top.
 struct PowerRule {
   std::uint32_t fraction;
   int top;

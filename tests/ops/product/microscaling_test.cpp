@@ -13,15 +13,12 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 using namespace soma;
@@ -29,8 +26,8 @@ using namespace soma_test;
 
 namespace {
 
-// From table 1 and 2 of the document: the exponent of the largest number, the number itself, bits
-// of the mantissa and the exponent of the smallest normal number.
+// From table 1 and 2 of the document: the exponent of the largest number, the number itself, the
+// mantissa's bits and the exponent of the smallest normal number.
 struct Element {
   FloatFormat format;
   int emax;
@@ -493,16 +490,10 @@ struct Layer {
   explicit Layer(Context& context)
       : sequences(Sequences::from_lengths(
             context, std::vector<std::size_t>{5, 40, 0, 61, 133, 7, 1, 90, 12, 35})) {
-    x = random(context, Shape{384, 70}, 51);
-    weight = random(context, Shape{150, 70}, 52);
-    dy = random(context, Shape{384, 150}, 53);
+    x = random_tensor(context, Shape{384, 70}, "x");
+    weight = random_tensor(context, Shape{150, 70}, "weight");
+    dy = random_tensor(context, Shape{384, 150}, "dy");
     for (std::uint32_t i = 0; i < 3; ++i) formats.signs[i] = {.seed = 6, .stream = 60 + i};
-  }
-  static Tensor random(Context& context, const Shape& shape, std::uint32_t stream) {
-    std::vector<float> values(shape.elements());
-    for (std::size_t i = 0; i < values.size(); ++i)
-      values[i] = static_cast<float>(normal(stream, i));
-    return Tensor::from(context, values, shape);
   }
   // y, dx, dW.
   std::vector<Tensor> run_both(Context& context, std::uint32_t step = 3) {
