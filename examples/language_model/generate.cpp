@@ -130,7 +130,7 @@ int generate(const GenerateOptions& options) {
                             .stop = &stop_requested};
   check_memory(options, prompts, settings, weights);
   const LanguageModel model = LanguageModel::from_pretrained(
-      context, options.model, {.weights = weights, .in_place = true});
+      context, options.model, {.weights = weights, .in_place = true, .adapter = options.adapter});
   settings.config = with_options(generation_config_of(model), options);
   const TextGenerator generator(context, model, settings);
   if (prompts.size() == 1 && !options.json) {

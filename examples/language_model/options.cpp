@@ -212,7 +212,7 @@ void add_options(CLI::App& command, GenerateOptions& options) {
       ->capture_default_str()
       ->type_name("NAME")
       ->group(data_group);
-  add_model(command, options.model);
+  add_model(command, options.model, options.adapter);
   command
       .add_flag("--packed", options.packed,
                 "pack the weights once: tokens come sooner, and weights that are not used as "

@@ -53,7 +53,7 @@ struct EvaluateOptions {
 
 struct GenerateOptions {
   ComputeOptions compute;
-  std::string model, precision = "fp32", prompt_column = "prompt";
+  std::string model, adapter, precision = "fp32", prompt_column = "prompt";
   std::vector<std::string> prompts, files, stop_texts;
   // Empty: the folder's generation_config.json decides.
   std::optional<float> temperature, top_p, min_p, repetition_penalty;
