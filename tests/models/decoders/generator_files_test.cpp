@@ -31,7 +31,7 @@ using models::TextGenerator;
 using soma_test::id_of;
 using soma_test::message_of;
 
-std::string folder_of(const std::string& name) {
+std::string folder_of_texts(const std::string& name) {
   return std::string(SOMA_TEST_DECODERS) + "/" + name;
 }
 
@@ -398,7 +398,7 @@ TEST_CASE("a text ends with the model's last position", "[unit][models]") {
 
 TEST_CASE("ends of three files count", "[unit][models]") {
   auto context = make_context({.threads = 1});
-  const std::string folder = folder_of("texts_gpt2");
+  const std::string folder = folder_of_texts("texts_gpt2");
   const soma_test::TemporaryFolder place;
   std::filesystem::copy(folder, place / "model");
   const auto put = [&](const char* name, const char* key, const nlohmann::json& value) {
@@ -507,7 +507,7 @@ TEST_CASE("what generating refuses", "[unit][models]") {
         "TextGenerator: prompt is without a token, wanted a text: the tokenizer's files name no "
         "bos_token to begin with [models.generator]");
   for (const char* name : {"texts_gpt2", "texts_llama"}) {
-    const LanguageModel with = LanguageModel::from_pretrained(context, folder_of(name));
+    const LanguageModel with = LanguageModel::from_pretrained(context, folder_of_texts(name));
     const TextGenerator generator(context, with, {.max_new = 2});
     CHECK(generator.prompt_ids("") == std::vector<std::int32_t>{with.tokenizer().start_id()});
     CHECK(generator.generate("").prompt_tokens == 1);
@@ -567,7 +567,7 @@ TEST_CASE("generating needs the memory that was predicted", "[unit][models]") {
 TEST_CASE("a folder's weights are read in place with the same texts", "[unit][models]") {
   auto context = make_context({.threads = 1});
   for (const char* name : {"texts_gpt2", "texts_llama"}) {
-    const std::string folder = folder_of(name);
+    const std::string folder = folder_of_texts(name);
     for (const DType weights : {DType::fp32, DType::bf16}) {
       LanguageModel copied = LanguageModel::from_pretrained(context, folder);
       store_as(context, copied, weights);
