@@ -4378,6 +4378,13 @@ struct Scaling {
   int history = 16;                   // delayed: how many amax values are remembered, 1 to 4096
   int margin = 0;  // headroom: the scale is 2^margin times larger than needed, 0 to 64
 
+  // True if a scale is made of all numbers of a tensor at each conversion: parts of a batch have
+  // other scales than the whole batch.
+  constexpr bool reads_whole_tensor() const {
+    return policy == ScalePolicy::current &&
+           (granularity == Granularity::tensor || format == ScaleFormat::e4m3);
+  }
+
   friend constexpr bool operator==(const Scaling&, const Scaling&) = default;
 };
 

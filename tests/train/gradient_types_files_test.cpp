@@ -202,7 +202,7 @@ Result of_images(const Precision& precision, std::size_t accumulate, const Topol
 
 // Scales of whole tensors are refused for micro-batches.
 bool takes_microbatches(const Precision& precision) {
-  return precision.name != "fp8_current" && precision.name != "cfp8";
+  return precision.name != "fp8_current" && precision.name != "nvfp4" && precision.name != "cfp8";
 }
 
 template <class Run>

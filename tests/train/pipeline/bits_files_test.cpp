@@ -74,7 +74,8 @@ TEST_CASE("any stages, micro-batches, replicas and schedule: the bits of one pro
 
 TEST_CASE("every precision, ragged and short batches, gathered, recomputed, sharded", "[unit]") {
   for (const Precision& precision : precision_presets()) {
-    const bool whole = precision.name == "fp8_current" || precision.name == "cfp8";
+    const bool whole =
+        precision.name == "fp8_current" || precision.name == "nvfp4" || precision.name == "cfp8";
     PipelineRun run = run_of(2, whole ? 1 : 4, precision);
     run.replicas = 2;
     run.sequences = 45;  // the last batch has 13 sequences, or 5
@@ -94,7 +95,8 @@ TEST_CASE("every precision, ragged and short batches, gathered, recomputed, shar
 }
 
 TEST_CASE("micro-batches that need whole batches are refused", "[unit]") {
-  for (const Precision& precision : {Precision::fp8_current(), Precision::cfp8()})
+  for (const Precision& precision :
+       {Precision::fp8_current(), Precision::nvfp4(), Precision::cfp8()})
     for (const PipelineResult& rank : run_pipeline(run_of(2, 2, precision)))
       CHECK((rank.id == "train.options" || rank.id == "parallel.rank_lost"));
 }
@@ -199,7 +201,8 @@ TEST_CASE("two stages and eight micro-batches: interleaved holds at most 0.3 of 
 
 TEST_CASE("every precision, stage, micro-batch, replica and schedule", "[slow]") {
   for (const Precision& precision : precision_presets()) {
-    const bool whole = precision.name == "fp8_current" || precision.name == "cfp8";
+    const bool whole =
+        precision.name == "fp8_current" || precision.name == "nvfp4" || precision.name == "cfp8";
     for (const std::size_t accumulate : {1u, 2u})
       for (const bool recompute : {false, true}) {
         PipelineRun settings = run_of(1, 1, precision);

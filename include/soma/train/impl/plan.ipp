@@ -28,8 +28,7 @@ SOMA_INLINE std::string whole_batches(const nn::Pieces& pieces, const Precision&
   for (const nn::Piece& piece : pieces)
     if (piece.mixes_sequences) return soma::quoted(piece.name) + " mixes the sequences of a batch";
   for (const Quantizer* read : {&precision.gemm_activations, &precision.gemm_gradients})
-    if (read->format != formats::fp32 && read->scaling.policy == ScalePolicy::current &&
-        read->scaling.granularity == Granularity::tensor)
+    if (read->format != formats::fp32 && read->scaling.reads_whole_tensor())
       return "scales of " + soma::quoted(precision.name) + " are those of whole batches";
   return {};
 }

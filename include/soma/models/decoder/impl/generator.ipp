@@ -117,9 +117,11 @@ SOMA_INLINE TextGenerator::~TextGenerator() = default;
 
 SOMA_INLINE void TextGenerator::check_precision() const {
   const Scaling& scaling = options_.precision->precision().gemm_activations.scaling;
-  const bool across = scaling.granularity == Granularity::tensor ||
-                      scaling.granularity == Granularity::block_128x128;
-  if (scaling.policy == ScalePolicy::current && across)
+  const bool blocks = scaling.policy == ScalePolicy::current &&
+                      (scaling.granularity == Granularity::block_128x128 ||
+                       scaling.granularity == Granularity::block_16x16 ||
+                       scaling.granularity == Granularity::block_32x32);
+  if (scaling.reads_whole_tensor() || blocks)
     fail(error_id::generator, "TextGenerator", "precision",
          soma::quoted(options_.precision->precision().name) +
              ", whose scale of activations is that of a whole batch",

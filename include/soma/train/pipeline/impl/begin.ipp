@@ -36,8 +36,7 @@ SOMA_INLINE void PipelineGradients::check() const {
              "1: in training " + soma::quoted(piece.name) + " mixes the sequences of a batch");
   for (const Quantizer* read :
        {&options_.precision.gemm_activations, &options_.precision.gemm_gradients})
-    if (read->format != formats::fp32 && read->scaling.policy == ScalePolicy::current &&
-        read->scaling.granularity == Granularity::tensor)
+    if (read->format != formats::fp32 && read->scaling.reads_whole_tensor())
       refuse("pipeline.microbatches", std::to_string(pipeline.microbatches),
              "1 with precision " + soma::quoted(options_.precision.name) +
                  ", whose scales are those of whole batches");
