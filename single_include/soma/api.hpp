@@ -4360,7 +4360,7 @@ struct Scaling {
   ScalePolicy policy = ScalePolicy::none;
   Granularity granularity = Granularity::tensor;
   ScaleFormat format = ScaleFormat::fp32;
-  ScaleRule rule = ScaleRule::floor;  // of ScaleFormat::mx
+  ScaleRule rule = ScaleRule::floor;  // for ScaleFormat::mx
   int history = 16;                   // delayed: how many amax values are remembered, 1 to 4096
   int margin = 0;  // headroom: the scale is 2^margin times larger than needed, 0 to 64
 
@@ -4536,7 +4536,7 @@ struct OwnRounding {
 struct Rotation {
   enum class Signs : std::uint8_t {
     fixed,  // none change
-    drawn,  // of a function of seed, layer, product and step: other ones in each step
+    drawn,  // by a function of seed, layer, product and step: other ones in each step
   };
   std::uint8_t size = 0;  // 16, 32, 64 or 128; 0: no rotation
   Signs signs = Signs::fixed;
@@ -7797,7 +7797,7 @@ struct Operator;  // ops/operator.hpp
 
 struct LinearOperand {
   Quantizer quantizer{};
-  // Of the second product that reads the operand: the gradient of the weight reads x and the
+  // For the second product that reads the operand: the gradient of the weight reads x and the
   // gradient, that of the input the weight. None: as the first.
   std::optional<Quantizer> second{};
   Draw draw{};  // seed and stream of stochastic rounding
@@ -7833,7 +7833,7 @@ struct LinearFormats {
   struct Converted {
     TensorIdentity source{};
     float wanted_scale = 0;
-    std::uint32_t step = 0;  // of the signs that were drawn for it
+    std::uint32_t step = 0;  // when its signs were drawn
     Tensor values{};
     float scale = 1;
     float amax = 0;  // for delayed scales

@@ -4363,7 +4363,7 @@ struct Scaling {
   ScalePolicy policy = ScalePolicy::none;
   Granularity granularity = Granularity::tensor;
   ScaleFormat format = ScaleFormat::fp32;
-  ScaleRule rule = ScaleRule::floor;  // of ScaleFormat::mx
+  ScaleRule rule = ScaleRule::floor;  // for ScaleFormat::mx
   int history = 16;                   // delayed: how many amax values are remembered, 1 to 4096
   int margin = 0;  // headroom: the scale is 2^margin times larger than needed, 0 to 64
 
@@ -4539,7 +4539,7 @@ struct OwnRounding {
 struct Rotation {
   enum class Signs : std::uint8_t {
     fixed,  // none change
-    drawn,  // of a function of seed, layer, product and step: other ones in each step
+    drawn,  // by a function of seed, layer, product and step: other ones in each step
   };
   std::uint8_t size = 0;  // 16, 32, 64 or 128; 0: no rotation
   Signs signs = Signs::fixed;
@@ -7800,7 +7800,7 @@ struct Operator;  // ops/operator.hpp
 
 struct LinearOperand {
   Quantizer quantizer{};
-  // Of the second product that reads the operand: the gradient of the weight reads x and the
+  // For the second product that reads the operand: the gradient of the weight reads x and the
   // gradient, that of the input the weight. None: as the first.
   std::optional<Quantizer> second{};
   Draw draw{};  // seed and stream of stochastic rounding
@@ -7836,7 +7836,7 @@ struct LinearFormats {
   struct Converted {
     TensorIdentity source{};
     float wanted_scale = 0;
-    std::uint32_t step = 0;  // of the signs that were drawn for it
+    std::uint32_t step = 0;  // when its signs were drawn
     Tensor values{};
     float scale = 1;
     float amax = 0;  // for delayed scales
@@ -18183,7 +18183,7 @@ struct Progress {
 
 namespace SOMA_NAMESPACE {
 
-// What one product reads instead of the gemm_ roles of a Precision.
+// The formats that one product reads instead of the gemm_ roles of a Precision.
 struct ProductRoles {
   std::optional<Quantizer> activations{}, weights{}, gradients{};
 
@@ -18447,7 +18447,7 @@ class PrecisionState final : public ProductFormats {
   };
 
   const Quantizer& quantizer(std::size_t role) const;
-  // What the two products that read an operand read instead of the role.
+  // The formats that the two products of an operand read instead of the role.
   struct Others {
     const std::optional<Quantizer>&first, &second;
   };
@@ -39833,7 +39833,7 @@ inline Outputs cast_operand(Context& context, const Quantizer& quantizer, const 
 struct OperandUse {
   bool along_rows = false, parameter = false, training = false, record = false;
   std::uint32_t step = 0;
-  Draw signs{};  // of the product's rotation
+  Draw signs{};  // for the product's rotation
 };
 
 inline ConvertedOperand convert_operand(Context& context, LinearOperand& operand,

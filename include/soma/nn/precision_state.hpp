@@ -127,7 +127,7 @@ class PrecisionState final : public ProductFormats {
   };
 
   const Quantizer& quantizer(std::size_t role) const;
-  // What the two products that read an operand read instead of the role.
+  // The formats that the two products of an operand read instead of the role.
   struct Others {
     const std::optional<Quantizer>&first, &second;
   };

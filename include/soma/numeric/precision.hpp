@@ -15,7 +15,7 @@
 
 namespace SOMA_NAMESPACE {
 
-// What one product reads instead of the gemm_ roles of a Precision.
+// The formats that one product reads instead of the gemm_ roles of a Precision.
 struct ProductRoles {
   std::optional<Quantizer> activations{}, weights{}, gradients{};
 

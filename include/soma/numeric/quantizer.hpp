@@ -34,7 +34,7 @@ struct OwnRounding {
 struct Rotation {
   enum class Signs : std::uint8_t {
     fixed,  // none change
-    drawn,  // of a function of seed, layer, product and step: other ones in each step
+    drawn,  // by a function of seed, layer, product and step: other ones in each step
   };
   std::uint8_t size = 0;  // 16, 32, 64 or 128; 0: no rotation
   Signs signs = Signs::fixed;

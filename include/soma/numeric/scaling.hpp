@@ -117,7 +117,7 @@ struct Scaling {
   ScalePolicy policy = ScalePolicy::none;
   Granularity granularity = Granularity::tensor;
   ScaleFormat format = ScaleFormat::fp32;
-  ScaleRule rule = ScaleRule::floor;  // of ScaleFormat::mx
+  ScaleRule rule = ScaleRule::floor;  // for ScaleFormat::mx
   int history = 16;                   // delayed: how many amax values are remembered, 1 to 4096
   int margin = 0;  // headroom: the scale is 2^margin times larger than needed, 0 to 64
 

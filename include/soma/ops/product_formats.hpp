@@ -27,7 +27,7 @@ struct Operator;  // ops/operator.hpp
 
 struct LinearOperand {
   Quantizer quantizer{};
-  // Of the second product that reads the operand: the gradient of the weight reads x and the
+  // For the second product that reads the operand: the gradient of the weight reads x and the
   // gradient, that of the input the weight. None: as the first.
   std::optional<Quantizer> second{};
   Draw draw{};  // seed and stream of stochastic rounding
@@ -63,7 +63,7 @@ struct LinearFormats {
   struct Converted {
     TensorIdentity source{};
     float wanted_scale = 0;
-    std::uint32_t step = 0;  // of the signs that were drawn for it
+    std::uint32_t step = 0;  // when its signs were drawn
     Tensor values{};
     float scale = 1;
     float amax = 0;  // for delayed scales

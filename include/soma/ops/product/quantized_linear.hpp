@@ -65,7 +65,7 @@ inline Outputs cast_operand(Context& context, const Quantizer& quantizer, const 
 struct OperandUse {
   bool along_rows = false, parameter = false, training = false, record = false;
   std::uint32_t step = 0;
-  Draw signs{};  // of the product's rotation
+  Draw signs{};  // for the product's rotation
 };
 
 inline ConvertedOperand convert_operand(Context& context, LinearOperand& operand,
