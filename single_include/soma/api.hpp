@@ -4437,8 +4437,8 @@ constexpr float largest_scale(float largest) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scale) - 1);
 }
 
-// The fraction bits, of fp32's 23, above which an amax needs the next power of two; and the exponent
-// that it has otherwise is floor(log2(amax)) - top.
+// The fraction bits, of fp32's 23, above which an amax needs the next power of two. Otherwise the
+// exponent is floor(log2(amax)) - top.
 struct PowerRule {
   std::uint32_t fraction;
   int top;
@@ -4530,9 +4530,9 @@ struct OwnRounding {
   friend constexpr bool operator==(const OwnRounding&, const OwnRounding&) = default;
 };
 
-// A Hadamard matrix by which both operands of a product are multiplied along its sum before they are
-// converted: the product stays the same, and a number far beyond its neighbours is shared out among
-// `size` of them. What is left over at the end of the sum, or of a shard of it, is not rotated.
+// A Hadamard matrix by which both operands of a product are multiplied along its sum before they
+// are converted: the product stays the same, and a number far beyond its neighbours is shared out
+// among `size` of them. What is left over at the end of the sum, or of a shard of it, is not rotated.
 struct Rotation {
   enum class Signs : std::uint8_t {
     fixed,  // none change
@@ -11782,6 +11782,8 @@ SOMA_INLINE void fields(FieldVisitor& visitor, Quantizer& quantizer) {
   visitor.key("format", quantizer.format);
   visitor.key("rounding", quantizer.rounding);
   visitor.key("scaling", quantizer.scaling);
+  visitor.key("rotation", quantizer.rotation.size);
+  visitor.key("signs", quantizer.rotation.signs);
   visitor.pointer("own", reinterpret_cast<const void*>(quantizer.own.function));
 }
 

@@ -4440,8 +4440,8 @@ constexpr float largest_scale(float largest) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scale) - 1);
 }
 
-// The fraction bits, of fp32's 23, above which an amax needs the next power of two; and the exponent
-// that it has otherwise is floor(log2(amax)) - top.
+// The fraction bits, of fp32's 23, above which an amax needs the next power of two. Otherwise the
+// exponent is floor(log2(amax)) - top.
 struct PowerRule {
   std::uint32_t fraction;
   int top;
@@ -4533,9 +4533,9 @@ struct OwnRounding {
   friend constexpr bool operator==(const OwnRounding&, const OwnRounding&) = default;
 };
 
-// A Hadamard matrix by which both operands of a product are multiplied along its sum before they are
-// converted: the product stays the same, and a number far beyond its neighbours is shared out among
-// `size` of them. What is left over at the end of the sum, or of a shard of it, is not rotated.
+// A Hadamard matrix by which both operands of a product are multiplied along its sum before they
+// are converted: the product stays the same, and a number far beyond its neighbours is shared out
+// among `size` of them. What is left over at the end of the sum, or of a shard of it, is not rotated.
 struct Rotation {
   enum class Signs : std::uint8_t {
     fixed,  // none change
@@ -11785,6 +11785,8 @@ SOMA_INLINE void fields(FieldVisitor& visitor, Quantizer& quantizer) {
   visitor.key("format", quantizer.format);
   visitor.key("rounding", quantizer.rounding);
   visitor.key("scaling", quantizer.scaling);
+  visitor.key("rotation", quantizer.rotation.size);
+  visitor.key("signs", quantizer.rotation.signs);
   visitor.pointer("own", reinterpret_cast<const void*>(quantizer.own.function));
 }
 
@@ -38485,7 +38487,8 @@ constexpr int quantized_code_dtype(const Quantizer& quantizer) {
 
 // The element type of quantize's result. It is the format's own type if a tensor has one scale and
 // the type exists. Otherwise it is bf16 if bf16 holds the products of all numbers with all scales,
-// powers of two or e4m3 (except those below its smallest number), else fp32. It is fp32 for a rounding of one's own.
+// powers of two or e4m3 (except those below its smallest number), else fp32. It is fp32 for a
+// rounding of one's own.
 constexpr DType quantized_dtype(const Quantizer& quantizer) {
   const FloatFormat& format = quantizer.format;
   if (const int index = detail::quantized_code_dtype(quantizer); index >= 0)

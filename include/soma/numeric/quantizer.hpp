@@ -28,9 +28,9 @@ struct OwnRounding {
   friend constexpr bool operator==(const OwnRounding&, const OwnRounding&) = default;
 };
 
-// A Hadamard matrix by which both operands of a product are multiplied along its sum before they are
-// converted: the product stays the same, and a number far beyond its neighbours is shared out among
-// `size` of them. What is left over at the end of the sum, or of a shard of it, is not rotated.
+// A Hadamard matrix by which both operands of a product are multiplied along its sum before they
+// are converted: the product stays the same, and a number far beyond its neighbours is shared out
+// among `size` of them. What is left over at the end of the sum, or of a shard of it, is not rotated.
 struct Rotation {
   enum class Signs : std::uint8_t {
     fixed,  // none change

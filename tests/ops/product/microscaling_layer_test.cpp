@@ -1,5 +1,5 @@
-// The three products of a linear layer with scales for groups: rotation, formats of one product, the
-// scale of a tensor, and numbers that are not finite.
+// The three products of a linear layer with scales for groups: rotation, formats of one product,
+// the scale of a tensor, and numbers that are not finite.
 
 #include <soma/ops/product/quantized_linear.hpp>
 #include <soma/soma.hpp>

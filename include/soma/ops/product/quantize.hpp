@@ -48,7 +48,8 @@ constexpr int quantized_code_dtype(const Quantizer& quantizer) {
 
 // The element type of quantize's result. It is the format's own type if a tensor has one scale and
 // the type exists. Otherwise it is bf16 if bf16 holds the products of all numbers with all scales,
-// powers of two or e4m3 (except those below its smallest number), else fp32. It is fp32 for a rounding of one's own.
+// powers of two or e4m3 (except those below its smallest number), else fp32. It is fp32 for a
+// rounding of one's own.
 constexpr DType quantized_dtype(const Quantizer& quantizer) {
   const FloatFormat& format = quantizer.format;
   if (const int index = detail::quantized_code_dtype(quantizer); index >= 0)
