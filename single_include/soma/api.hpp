@@ -4455,8 +4455,8 @@ constexpr float largest_scale(float largest) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scale) - 1);
 }
 
-// The fraction bits, of fp32's 23, above which an amax needs the next power of two; and the
-// exponent that it has otherwise is floor(log2(amax)) - top.
+// The fraction bits, of fp32's 23, above which an amax needs the next power of two. Otherwise
+// the exponent is floor(log2(amax)) - top.
 struct PowerRule {
   std::uint32_t fraction;
   int top;
@@ -7866,7 +7866,7 @@ struct LinearFormats {
   struct Converted {
     TensorIdentity source{};
     float wanted_scale = 0;
-    std::uint32_t step = 0;  // whose signs were drawn for it
+    std::uint32_t step = 0;  // the one that drew its signs
     Tensor values{};
     float scale = 1;
     float amax = 0;  // for delayed scales
@@ -11872,6 +11872,8 @@ SOMA_INLINE void fields(FieldVisitor& visitor, Quantizer& quantizer) {
   visitor.key("format", quantizer.format);
   visitor.key("rounding", quantizer.rounding);
   visitor.key("scaling", quantizer.scaling);
+  visitor.key("rotation", quantizer.rotation.size);
+  visitor.key("signs", quantizer.rotation.signs);
   visitor.pointer("own", reinterpret_cast<const void*>(quantizer.own.function));
 }
 

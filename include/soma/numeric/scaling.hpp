@@ -201,8 +201,8 @@ constexpr float largest_scale(float largest) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scale) - 1);
 }
 
-// The fraction bits, of fp32's 23, above which an amax needs the next power of two; and the
-// exponent that it has otherwise is floor(log2(amax)) - top.
+// The fraction bits, of fp32's 23, above which an amax needs the next power of two. Otherwise
+// the exponent is floor(log2(amax)) - top.
 struct PowerRule {
   std::uint32_t fraction;
   int top;

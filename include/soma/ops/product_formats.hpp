@@ -63,7 +63,7 @@ struct LinearFormats {
   struct Converted {
     TensorIdentity source{};
     float wanted_scale = 0;
-    std::uint32_t step = 0;  // whose signs were drawn for it
+    std::uint32_t step = 0;  // the one that drew its signs
     Tensor values{};
     float scale = 1;
     float amax = 0;  // for delayed scales

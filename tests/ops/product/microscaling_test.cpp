@@ -8,17 +8,20 @@
 #include <soma/soma.hpp>
 
 #include "catch.hpp"
-#include "support/errors.hpp"
+#include "ops/product/microscaling.hpp"
 #include "support/tensors.hpp"
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace soma;
@@ -26,8 +29,8 @@ using namespace soma_test;
 
 namespace {
 
-// From table 1 and 2 of the document: the exponent of the largest number, the number itself, the
-// mantissa's bits and the exponent of the smallest normal number.
+// From table 1 and 2 of the document: the exponent of the largest number, the number itself, bits
+// of the mantissa and the exponent of the smallest normal number.
 struct Element {
   FloatFormat format;
   int emax;
@@ -78,15 +81,6 @@ int exponent_of(const Element& e, ScaleRule rule, double amax) {
 
 constexpr std::size_t rows = 6, columns = 150;  // the last group of a row is ragged
 
-std::uint32_t word_of(std::uint32_t stream, std::size_t i) {
-  return random_word({.seed = 77, .stream = stream}, i);
-}
-double uniform(std::uint32_t stream, std::size_t i) { return (word_of(stream, i) + 0.5) * 0x1p-32; }
-double normal(std::uint32_t stream, std::size_t i) {
-  return std::sqrt(-2 * std::log(uniform(stream, 2 * i))) *
-         std::cos(6.283185307179586 * uniform(stream, 2 * i + 1));
-}
-
 // Numbers of a kind, in fp32.
 std::vector<float> numbers(const std::string& kind) {
   std::vector<float> x(rows * columns);
@@ -114,22 +108,6 @@ const std::string kinds[] = {"normal", "spread", "subnormal", "small",   "larges
                              "powers", "zeros",  "NaN",       "infinity"};
 
 bool equal(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
-
-Quantizer groups(const FloatFormat& format, ScaleRule rule,
-                 Granularity granularity = Granularity::group_32) {
-  return {.format = format,
-          .scaling = {.policy = ScalePolicy::current,
-                      .granularity = granularity,
-                      .format = ScaleFormat::mx,
-                      .rule = rule}};
-}
-
-Quantizer nvfp4(Granularity granularity = Granularity::group_16) {
-  return {
-      .format = formats::fp4_e2m1,
-      .scaling = {
-          .policy = ScalePolicy::current, .granularity = granularity, .format = ScaleFormat::e4m3}};
-}
 
 Tensor fp32_of(Context& context, const Tensor& x) {
   return run(context, ops::cast, CastSetting{.dtype = DType::fp32}, {x})[0];
@@ -286,8 +264,6 @@ TEST_CASE("a weight in square blocks and its transpose have the same values",
 }
 
 namespace {
-
-constexpr std::array<std::uint8_t, 4> rotation_sizes{16, 32, 64, 128};
 
 constexpr std::size_t sum = 768, side = 128;
 
@@ -481,118 +457,4 @@ TEST_CASE("a rotation leaves the product as it is, and the rest of a sum alone",
         CHECK(std::fabs(rx.data<float>()[5] - wanted / std::sqrt(static_cast<double>(size))) <
               1e-5);
       }
-}
-
-namespace {
-
-// A linear layer of 384 ragged rows, forward and backward.
-struct Layer {
-  explicit Layer(Context& context)
-      : sequences(Sequences::from_lengths(
-            context, std::vector<std::size_t>{5, 40, 0, 61, 133, 7, 1, 90, 12, 35})) {
-    x = random_tensor(context, Shape{384, 70}, "x");
-    weight = random_tensor(context, Shape{150, 70}, "weight");
-    dy = random_tensor(context, Shape{384, 150}, "dy");
-    for (std::uint32_t i = 0; i < 3; ++i) formats.signs[i] = {.seed = 6, .stream = 60 + i};
-  }
-  // y, dx, dW.
-  std::vector<Tensor> run_both(Context& context, std::uint32_t step = 3) {
-    Tape tape(context, {.step = step});
-    const Var input = tape.input(x, sequences), kernel = Var::parameter(context, weight);
-    const Var y = tape.apply(
-        ops::quantized_linear,
-        QuantizedLinearSetting{.formats = &formats, .step = step, .training = true, .record = true},
-        {input, kernel});
-    const Tensor value = y.value();
-    tape.backward(y, dy);
-    return {value, input.gradient().values, kernel.gradient().values};
-  }
-  Sequences sequences;
-  Tensor x, weight, dy;
-  LinearFormats formats{};
-};
-
-double farthest(const Tensor& a, const Tensor& b) {
-  double worst = 0;
-  for (std::size_t i = 0; i < a.elements(); ++i)
-    worst = (std::max)(worst, std::fabs(double{a.data<float>()[i]} - double{b.data<float>()[i]}));
-  return worst;
-}
-
-}  // namespace
-
-// Without a narrow format a rotation must not be seen, in any of the three products: both operands
-// have the same matrix, signs and parts.
-TEST_CASE("all three products rotate both operands alike", "[unit][microscaling]") {
-  auto context = make_context({.threads = 2});
-  Layer layer(context);
-  const std::vector<Tensor> plain = layer.run_both(context);
-  for (const std::uint8_t size : rotation_sizes)
-    for (const Rotation::Signs signs : {Rotation::Signs::fixed, Rotation::Signs::drawn})
-      for (const std::uint32_t step : {3u, 4u}) {
-        for (LinearOperand* operand :
-             {&layer.formats.x, &layer.formats.weight, &layer.formats.gradient})
-          operand->quantizer.rotation = {size, signs};
-        const std::vector<Tensor> turned = layer.run_both(context, step);
-        INFO(int{size} << ", step " << step);
-        for (std::size_t i = 0; i < 3; ++i) {
-          CHECK(farthest(plain[i], turned[i]) < 384 * 8 * 0x1p-23);
-          if (size <= 32) CHECK(farthest(plain[i], turned[i]) > 0);
-        }
-      }
-}
-
-TEST_CASE("each product reads its own formats", "[unit][microscaling]") {
-  auto context = make_context({.threads = 2});
-  Layer wide(context), narrow(context);
-  const Quantizer four = groups(formats::fp4_e2m1, ScaleRule::up);
-  for (LinearOperand* operand :
-       {&narrow.formats.x, &narrow.formats.weight, &narrow.formats.gradient})
-    operand->quantizer = four;
-  const std::vector<Tensor> fp32 = wide.run_both(context), fp4 = narrow.run_both(context);
-  const auto same = [](const Tensor& a, const Tensor& b) { return farthest(a, b) == 0; };
-  for (std::size_t i = 0; i < 3; ++i) REQUIRE_FALSE(same(fp32[i], fp4[i]));
-  for (const int product : {0, 1, 2}) {  // the one that stays wide
-    Layer layer(context);
-    LinearOperand &x = layer.formats.x, &w = layer.formats.weight, &d = layer.formats.gradient;
-    x.quantizer = w.quantizer = product == 0 ? Quantizer{} : four;
-    d.quantizer = product == 1 ? Quantizer{} : four;
-    w.second = product == 1 ? Quantizer{} : four;
-    x.second = d.second = product == 2 ? Quantizer{} : four;
-    const std::vector<Tensor> got = layer.run_both(context);
-    for (int i = 0; i < 3; ++i) {
-      INFO("wide " << product << ", looked at " << i);
-      CHECK(same(got[static_cast<std::size_t>(i)],
-                 (i == product ? fp32 : fp4)[static_cast<std::size_t>(i)]));
-    }
-  }
-}
-
-TEST_CASE("the tensor's scale of nvfp4 multiplies all three products", "[unit][microscaling]") {
-  auto context = make_context({.threads = 2});
-  Layer one(context), thousand(context);
-  float* values = thousand.x.mutable_data<float>();
-  for (std::size_t i = 0; i < thousand.x.elements(); ++i) values[i] *= 1024;
-  for (Layer* layer : {&one, &thousand})
-    layer->formats.x.quantizer = layer->formats.weight.quantizer =
-        layer->formats.gradient.quantizer = nvfp4();
-  const std::vector<Tensor> a = one.run_both(context), b = thousand.run_both(context);
-  for (const std::size_t i : {std::size_t{0}, std::size_t{2}})
-    for (std::size_t j = 0; j < a[i].elements(); j += 7)
-      CHECK(b[i].data<float>()[j] == 1024 * a[i].data<float>()[j]);
-  CHECK(farthest(a[1], b[1]) == 0);
-}
-
-TEST_CASE("what a group with a number that is not finite becomes is seen by the watch",
-          "[unit][microscaling]") {
-  auto context = make_context({.threads = 1});
-  for (const Quantizer& quantizer :
-       {groups(formats::fp4_e2m1, ScaleRule::floor), groups(formats::fp6_e3m2, ScaleRule::up),
-        groups(formats::fp8_e5m2, ScaleRule::floor), nvfp4()}) {
-    Layer layer(context);
-    layer.x.mutable_data<float>()[70 * 3 + 1] = std::numeric_limits<float>::infinity();
-    layer.formats.x.quantizer = layer.formats.weight.quantizer = quantizer;
-    const Tensor y = layer.run_both(context)[0];
-    for (std::size_t j = 0; j < 150; ++j) CHECK(std::isnan(y.data<float>()[150 * 3 + j]));
-  }
 }

@@ -62,10 +62,10 @@ def mx_block(group, dtype, largest, top):
     """A block by OCP Microscaling Formats 1.0, section 6.3: returns exponent and codes."""
     amax = np.float64(np.abs(group).max())
     if amax == 0:
-        return 0, group.astype(dtype)
+        return -127, group.astype(dtype)
     # frexp gives amax = m * 2^e with m from 1/2 to below 1: floor(log2(amax)) is e - 1.
     exponent = int(np.frexp(amax)[1]) - 1 - top
-    exponent = max(-126, min(126, exponent))  # ours keeps scales and inverses normal numbers
+    exponent = max(-127, min(127, exponent))
     elements = saturated(group.astype(np.float64) / 2.0**exponent, largest)
     return exponent, elements.astype(np.float32).astype(dtype)
 
@@ -78,7 +78,7 @@ def power_of_two_block(group, dtype, largest):
     exponent = -140
     while amax > largest * 2.0**exponent:
         exponent += 1
-    exponent = max(-126, min(126, exponent))
+    exponent = max(-126, min(126, exponent))  # ours keeps scales and inverses normal numbers
     return exponent, (group.astype(np.float64) / 2.0**exponent).astype(np.float32).astype(dtype)
 
 

@@ -175,6 +175,8 @@ SOMA_INLINE void fields(FieldVisitor& visitor, Quantizer& quantizer) {
   visitor.key("format", quantizer.format);
   visitor.key("rounding", quantizer.rounding);
   visitor.key("scaling", quantizer.scaling);
+  visitor.key("rotation", quantizer.rotation.size);
+  visitor.key("signs", quantizer.rotation.signs);
   visitor.pointer("own", reinterpret_cast<const void*>(quantizer.own.function));
 }
 
