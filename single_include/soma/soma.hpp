@@ -38720,7 +38720,8 @@ inline void check_quantizer_scale(const QuantizeSetting& setting) {
          "positive and finite");
 }
 
-// Errors tensor.rank, tensor.dtype, format.impossible, rounding.random_bits, scaling.invalid.
+// Errors tensor.rank, tensor.dtype, format.impossible, rounding.random_bits, scaling.invalid;
+// operator.value: a rotation.
 inline void quantize_shape(const ShapeCall& call) {
   const auto& setting = call.attributes.as<QuantizeSetting>();
   const Tensor& x = call.inputs[0];
@@ -38732,6 +38733,10 @@ inline void quantize_shape(const ShapeCall& call) {
          "a format with a sign and a zero");
   check_random_bits("quantize", "rounding.random_bits", setting.quantizer.rounding);
   check_quantizer_scale(setting);
+  if (setting.quantizer.rotation.size != 0)
+    fail(error_id::operator_value, "quantize", "rotation",
+         std::to_string(setting.quantizer.rotation.size),
+         "0: a product rotates both of its operands before they are converted");
   const ScaleGrid scales =
       QuantizeGrid(setting, call.sequences, x.shape().rows(), x.shape().columns()).scales();
   call.outputs[0] = {x.shape(), quantized_dtype(setting.quantizer)};
@@ -38991,8 +38996,8 @@ inline numeric::Inspection inspect_conversion(Context& context, const Tensor& x,
 
 namespace numeric {
 
-// The effect of the quantizer on a tensor of a floating type. A delayed scale is taken from the
-// tensor's own amax. Error tensor.dtype, and those of ops::quantize.
+// The effect of the quantizer on a tensor of a floating type, without its rotation, which belongs
+// to a product. A delayed scale is taken from the tensor's own amax. Error tensor.dtype, and those of ops::quantize.
 inline Inspection inspect(Context& context, const Tensor& x, const Quantizer& quantizer) {
   QuantizeSetting setting{.quantizer = quantizer};
   setting.quantizer.rotation = {};

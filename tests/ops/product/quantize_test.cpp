@@ -365,6 +365,9 @@ TEST_CASE("what quantize refuses", "[unit][quantize]") {
   CHECK(refused({.quantizer = {.format = formats::e8m0}}) ==
         "quantize: format is e8m0, wanted a format with a sign and a zero [format.impossible]");
   CHECK(refused({.quantizer = {.format = {.exponent_bits = 9}}}).ends_with("[format.impossible]"));
+  CHECK(refused({.quantizer = {.rotation = {.size = 32}}}) ==
+        "quantize: rotation is 32, wanted 0: a product rotates both of its operands before they "
+        "are converted [operator.value]");
   CHECK(refused({.quantizer = {.rounding = {RoundingMode::stochastic, 33}}})
             .ends_with("[rounding.random_bits]"));
   CHECK(id_of([&] {

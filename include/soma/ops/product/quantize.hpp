@@ -91,7 +91,8 @@ inline void check_quantizer_scale(const QuantizeSetting& setting) {
          "positive and finite");
 }
 
-// Errors tensor.rank, tensor.dtype, format.impossible, rounding.random_bits, scaling.invalid.
+// Errors tensor.rank, tensor.dtype, format.impossible, rounding.random_bits, scaling.invalid;
+// operator.value: a rotation.
 inline void quantize_shape(const ShapeCall& call) {
   const auto& setting = call.attributes.as<QuantizeSetting>();
   const Tensor& x = call.inputs[0];
@@ -103,6 +104,10 @@ inline void quantize_shape(const ShapeCall& call) {
          "a format with a sign and a zero");
   check_random_bits("quantize", "rounding.random_bits", setting.quantizer.rounding);
   check_quantizer_scale(setting);
+  if (setting.quantizer.rotation.size != 0)
+    fail(error_id::operator_value, "quantize", "rotation",
+         std::to_string(setting.quantizer.rotation.size),
+         "0: a product rotates both of its operands before they are converted");
   const ScaleGrid scales =
       QuantizeGrid(setting, call.sequences, x.shape().rows(), x.shape().columns()).scales();
   call.outputs[0] = {x.shape(), quantized_dtype(setting.quantizer)};
