@@ -72,11 +72,12 @@ void check_memory(const GenerateOptions& options, const std::vector<std::string>
   if (options.memory_limit == 0) return;
   const DecoderConfig config = load_decoder_config(options.model).config;
   const auto tokenizer = soma::text::ByteTokenizer::from_files(options.model);
+  const std::size_t most_new = most_new_tokens(settings, generation_config_of(options.model));
   std::vector<std::size_t> rows;
   for (const std::string& prompt : prompts)
     rows.push_back((std::min)(most_text_rows(config),
                               tokenizer.encode(prompt, {.special_tokens = false}).ids.size() +
-                                  tokenizer.before().size() + options.max_new));
+                                  tokenizer.before().size() + most_new));
   const GeneratorBytes bytes = generator_bytes(config, settings, weights, rows);
   if (bytes.total() > options.memory_limit)
     throw UsageError("--memory-limit " + std::to_string(options.memory_limit) +

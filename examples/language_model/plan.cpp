@@ -5,7 +5,6 @@
 #include "language_model/rows.hpp"
 #include "training/compute.hpp"
 #include "training/launch/launch.hpp"
-#include "training/optimizer.hpp"
 #include "training/trainer_options.hpp"
 
 #include <soma/nn/later.hpp>
@@ -37,15 +36,8 @@ soma::train::PlanTable table_of(const TrainOptions& options, const TrainingRows&
   soma::train::TrainerOptions settings = common_trainer_options(options, launch);
   settings.epochs = options.epochs == 0 ? 1 : options.epochs;
   settings.pipeline = {.later = whole ? nullptr : &later};
-  settings.keep_best = settings.keep_best && options.checkpoint.empty();  // else files have them
-  const auto optimizer = make_optimizer(context, model.parameters(), options, settings.precision);
-  settings.optimizer = optimizer.get();
-  return soma::train::plan(context, model, *source, settings,
-                           {.ranks = ranks,
-                            .memory_limit = options.ranks.memory_limit,
-                            .network = options.ranks.network,
-                            .held_out = held_out.get(),
-                            .others = std::move(others)});
+  return plan_table(context, model, *source, held_out.get(), settings, options, ranks,
+                    std::move(others));
 }
 
 }  // namespace

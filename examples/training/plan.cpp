@@ -1,5 +1,7 @@
 #include "training/plan.hpp"
 
+#include "training/optimizer.hpp"
+
 #include <soma/system/machine.hpp>
 
 #include <CLI/CLI.hpp>
@@ -62,6 +64,22 @@ void add_plan(CLI::App& command, PlanSettings& settings) {
       ->type_name("N")
       ->group(group);
   command.add_flag("--json", settings.json, "print the table as JSON")->group(group);
+}
+
+soma::train::PlanTable plan_table(soma::Context& context, soma::nn::Task& task,
+                                  soma::data::BatchSource& source,
+                                  soma::data::BatchSource* held_out,
+                                  soma::train::TrainerOptions settings, const RunOptions& options,
+                                  std::size_t ranks, std::vector<soma::train::PlanRow> others) {
+  settings.keep_best = settings.keep_best && options.checkpoint.empty();  // else files have them
+  const auto optimizer = make_optimizer(context, task.parameters(), options, settings.precision);
+  settings.optimizer = optimizer.get();
+  return soma::train::plan(context, task, source, settings,
+                           {.ranks = ranks,
+                            .memory_limit = options.ranks.memory_limit,
+                            .network = options.ranks.network,
+                            .held_out = held_out,
+                            .others = std::move(others)});
 }
 
 void print_plan(const PlanSettings& settings, const RunOptions& options, const PlanRows& rows) {

@@ -3,8 +3,10 @@
 
 #include <soma/api.hpp>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -38,6 +40,19 @@ inline std::vector<float> values(soma::Context& context, const soma::Tensor& ten
   const soma::Tensor plain = soma::contiguous(context, tensor);
   const std::span<const float> all = plain.span<float>();
   return {all.begin(), all.end()};
+}
+
+// |a - b| / |b| of fp32 tensors of one shape, by the Euclidean norm; infinity for other shapes.
+inline double distance(soma::Context& context, const soma::Tensor& a, const soma::Tensor& b) {
+  if (a.shape() != b.shape()) return std::numeric_limits<double>::infinity();
+  const std::vector<float> x = values(context, a), y = values(context, b);
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double from = static_cast<double>(x[i]), to = static_cast<double>(y[i]);
+    difference += (from - to) * (from - to);
+    norm += to * to;
+  }
+  return std::sqrt(difference / norm);
 }
 
 // The gradient of a parameter as a dense tensor; zeros where none came.

@@ -6,7 +6,6 @@
 #include "training/arguments.hpp"
 #include "training/compute.hpp"
 #include "training/launch/launch.hpp"
-#include "training/optimizer.hpp"
 
 #include <soma/pipeline.hpp>
 #include <soma/soma.hpp>
@@ -35,15 +34,8 @@ soma::train::PlanTable table_of(const PlanCommand& command, const TrainingRows& 
       rows.held_out.empty() ? nullptr : model->batches(rows.held_out, batching, &stop_requested);
   soma::train::TrainerOptions settings = trainer_options(options, launch);
   settings.pipeline = {.later = &later};
-  settings.keep_best = settings.keep_best && options.checkpoint.empty();  // else files have them
-  const auto optimizer = make_optimizer(context, model->parameters(), options, settings.precision);
-  settings.optimizer = optimizer.get();
-  return soma::train::plan(context, *model, *source, settings,
-                           {.ranks = ranks,
-                            .memory_limit = options.ranks.memory_limit,
-                            .network = options.ranks.network,
-                            .held_out = held_out.get(),
-                            .others = std::move(others)});
+  return plan_table(context, *model, *source, held_out.get(), settings, options, ranks,
+                    std::move(others));
 }
 
 }  // namespace

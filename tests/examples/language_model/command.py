@@ -126,6 +126,30 @@ stages = run("train", "--model", llama, "--data", plain, "--divider=---", *quick
 check("micro-batches of adapters", weights_hash(stages) == weights_hash(tuned) and
       (work / "staged" / "adapter_model.safetensors").read_bytes() == (
           work / "adapter" / "adapter_model.safetensors").read_bytes())
+
+# Texts: alone and together the same, by an adapter those of the merged weights; draws follow the seed.
+def written(*words):
+    return [json.loads(line) for line in run("generate", "--json", "--quiet", "--max-new", 12, "--threads", 1,
+                                             *words).stdout.splitlines()]
+
+
+prompts = work / "prompts.txt"
+prompts.write_text("".join(text[:9] + "\n" for text in TEXTS))
+together = written("--model", llama, "--prompts", prompts)
+check("a text for each prompt", [text["prompt"] for text in together] == [text[:9] for text in TEXTS], together)
+check("alone and together", written("--model", llama, "--prompt", TEXTS[2][:9])[0]["ids"] == together[2]["ids"] and
+      written("--model", llama, "--prompts", prompts, "--batch-size", 3, "--part", 2, "--packed") == together)
+shown = run("generate", "--model", llama, "--prompt", TEXTS[0][:9], "--max-new", 12)
+check("a text is shown", shown.stdout == together[0]["text"] + "\n" and "tokens a second" in shown.stderr, shown)
+by_adapter = written("--model", llama, "--adapter", work / "adapter", "--prompts", prompts)
+check("adapters write", by_adapter == written("--model", work / "merged", "--prompts", prompts) and by_adapter != together,
+      by_adapter)
+drawn = ("--model", llama, "--prompts", prompts, "--temperature", 1)
+check("draws", written(*drawn, "--seed", 1) == written(*drawn, "--seed", 1) != written(*drawn, "--seed", 2))
+refused("--memory-limit", "generate", "--model", llama, "--prompt", "the", "--memory-limit", 1000, code=2)
+refused("--temperature", "generate", "--model", llama, "--prompt", "the", "--top-k", 3, code=2)
+refused("no prompt", "generate", "--model", llama, code=2)
+
 full, small = (json.loads(run("plan", "--json", "--model", gpt2, "--data", lines, "--threads", 1, *words).stdout)["rows"]
                for words in ((), ("--lora", 2)))
 check("plan has rows with recomputation", {row["recompute"] for row in full} == {True, False}, full)

@@ -52,18 +52,6 @@ struct Expected {
   data::Batch batch;
 };
 
-// |a - b| / |b| by the Euclidean norm.
-double distance(const Tensor& a, const Tensor& b) {
-  REQUIRE(a.shape() == b.shape());
-  double difference = 0, norm = 0;
-  for (std::size_t i = 0; i < a.elements(); ++i) {
-    const double x = a.data<float>()[i], y = b.data<float>()[i];
-    difference += (x - y) * (x - y);
-    norm += y * y;
-  }
-  return std::sqrt(difference / norm);
-}
-
 Var loss_of(const Decoder& model, Tape& tape, const data::Batch& batch) {
   const Var hidden = model(tape, tape.constant(batch.inputs));
   return head_loss(tape, hidden, model.head_weight(),
@@ -131,7 +119,7 @@ TEST_CASE("losses, logits and gradients of decoders are those of float64", "[uni
       if (models::detail::is_turned(model.config.kind, parameter))
         own = contiguous(context, own.transpose(0, 1));
       // A vector is sums over all rows, which cancel.
-      CHECK(distance(contiguous(context, own), wanted) < (wanted.rank() == 2 ? 2e-6 : 3e-6));
+      CHECK(soma_test::distance(context, own, wanted) < (wanted.rank() == 2 ? 2e-6 : 3e-6));
       ++compared;
     }
     CHECK(compared == gradients.size());
@@ -139,7 +127,7 @@ TEST_CASE("losses, logits and gradients of decoders are those of float64", "[uni
     const Tensor logits =
         model.logits(plain, model(plain, plain.constant(expected.batch.inputs))).value();
     const Tensor& wanted = expected.file.at("logits");
-    CHECK(distance(contiguous(context, logits.slice(0, 0, wanted.size(0))), wanted) < 2e-6);
+    CHECK(soma_test::distance(context, logits.slice(0, 0, wanted.size(0)), wanted) < 2e-6);
   }
 }
 

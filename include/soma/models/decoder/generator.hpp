@@ -47,8 +47,9 @@ inline constexpr std::string_view text_end_names[] = {"end token", "stop text", 
                                                       "last position", "stopped"};
 
 // The settings of the folder's generation_config.json; without it greedy, to the end of the text.
-// Errors of generation_config_from_json.
+// Errors of generation_config_from_json; of a folder: file.read.
 GenerationConfig generation_config_of(const LanguageModel& model);
+GenerationConfig generation_config_of(std::string_view folder);
 
 struct GeneratorOptions {
   // Not set: generation_config_of(model). Its end_ids are added to LanguageModel::end_ids().
@@ -70,6 +71,9 @@ struct GeneratorOptions {
   bool log_probabilities = false;  // GeneratedText::log_probabilities
   const StopFlag* stop = nullptr;  // ends all texts where they are
 };
+
+// The most tokens of a text, by these rules.
+std::size_t most_new_tokens(const GeneratorOptions& options, const GenerationConfig& config);
 
 struct GeneratedText {
   std::string text;               // that follows the prompt, without the stop text

@@ -9,11 +9,13 @@
 #include <soma/base/error.hpp>
 #include <soma/base/error_ids.hpp>
 #include <soma/base/sizes.hpp>
+#include <soma/models/model_files.hpp>
 #include <soma/nn/key_value_cache.hpp>
 #include <soma/nn/precision_state.hpp>
 #include <soma/runtime/parallel.hpp>
 #include <soma/system/clock.hpp>
 #include <soma/system/mapped_pages.hpp>
+#include <soma/text/read_file.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -35,6 +37,20 @@ SOMA_INLINE GenerationConfig generation_config_of(const LanguageModel& model) {
   for (const auto& [file, content] : model.files())
     if (file == name) return generation_config_from_json(content, name);
   return {};
+}
+
+SOMA_INLINE GenerationConfig generation_config_of(std::string_view folder) {
+  const std::string path = std::string(folder) + "/generation_config.json";
+  if (!detail::is_file(path)) return {};
+  return generation_config_from_json(text::read_file("generation_config_of", path), path);
+}
+
+SOMA_INLINE std::size_t most_new_tokens(const GeneratorOptions& options,
+                                        const GenerationConfig& config) {
+  return options.max_new != 0    ? options.max_new
+         : config.max_new != 0   ? config.max_new
+         : config.most_rows != 0 ? config.most_rows
+                                 : 256;
 }
 
 SOMA_INLINE std::size_t most_text_rows(const DecoderConfig& config) {
@@ -80,10 +96,7 @@ SOMA_INLINE TextGenerator::TextGenerator(Context& context, const LanguageModel& 
       model_(model),
       options_(options),
       config_(options.config ? *options.config : generation_config_of(model)),
-      max_new_(options.max_new != 0     ? options.max_new
-               : config_.max_new != 0   ? config_.max_new
-               : config_.most_rows != 0 ? config_.most_rows
-                                        : 256),
+      max_new_(most_new_tokens(options, config_)),
       activations_(options.precision != nullptr ? options.precision->activations()
                                                 : options.activations),
       end_ids_(model.end_ids()),
