@@ -4,7 +4,6 @@
 
 #include <soma/system/machine.hpp>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -55,16 +54,6 @@ void print_json(const soma::train::PlanTable& table) {
 }
 
 }  // namespace
-
-void add_plan(CLI::App& command, PlanSettings& settings) {
-  const std::string group = "Plan";
-  command.add_option("--ranks", settings.ranks, "processes of the training")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{4096}))
-      ->capture_default_str()
-      ->type_name("N")
-      ->group(group);
-  command.add_flag("--json", settings.json, "print the table as JSON")->group(group);
-}
 
 soma::train::PlanTable plan_table(soma::Context& context, soma::nn::Task& task,
                                   soma::data::BatchSource& source,

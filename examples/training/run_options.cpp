@@ -244,3 +244,13 @@ void add_outputs(CLI::App& command, RunOptions& options, const RunWords& words) 
   command.add_flag("--publish", options.publish, "publish the progress of the run for soma-top")
       ->group(output_group);
 }
+
+void add_plan(CLI::App& command, PlanSettings& settings) {
+  const std::string group = "Plan";
+  command.add_option("--ranks", settings.ranks, "processes of the training")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{4096}))
+      ->capture_default_str()
+      ->type_name("N")
+      ->group(group);
+  command.add_flag("--json", settings.json, "print the table as JSON")->group(group);
+}
