@@ -27,7 +27,7 @@ def check_files(program, work, checks):
         return tool.log_lines(log)[-1]["weights_hash"]
 
     names = presets(program)
-    checks.that(len(names) == 12 and "mxfp8" in names, f"presets {names}")
+    checks.that(len(names) == 17 and "mxfp8" in names, f"presets {names}")
     for name in names:
         text = tool.must_run(program, ["describe", f"--precision={name}"]).stdout.decode()
         checks.that(json.loads(text)["name"] == name, f"{name} prints {text[:80]}")

@@ -70,7 +70,8 @@ inline numeric::Inspection inspect_conversion(Context& context, const Tensor& x,
 namespace numeric {
 
 // The effect of the quantizer on a tensor of a floating type, without its rotation, which belongs
-// to a product. A delayed scale is taken from the tensor's own amax. Error tensor.dtype, and those of ops::quantize.
+// to a product. A delayed scale is taken from the tensor's own amax. Error tensor.dtype, and those
+// of ops::quantize.
 inline Inspection inspect(Context& context, const Tensor& x, const Quantizer& quantizer) {
   QuantizeSetting setting{.quantizer = quantizer};
   setting.quantizer.rotation = {};
