@@ -583,3 +583,11 @@ TEST_CASE("a folder's weights are read in place with the same texts", "[unit][mo
     }
   }
 }
+
+TEST_CASE("the most tokens of a text, by option and file", "[unit][models]") {
+  using models::most_new_tokens;
+  CHECK(most_new_tokens({}, {}) == 256);
+  CHECK(most_new_tokens({}, {.most_rows = 9}) == 9);
+  CHECK(most_new_tokens({}, {.max_new = 7, .most_rows = 9}) == 7);
+  CHECK(most_new_tokens({.max_new = 5}, {.max_new = 7, .most_rows = 9}) == 5);
+}
