@@ -68,7 +68,8 @@ enum class Reduce : std::uint8_t {
 struct ActivationOptions {
   float scale = 1;
   const Tile* scale_tile = nullptr;  // [P, 1] fp32, instead of scale
-  const Tile* bias = nullptr;        // [P, 1], any type but tf32; none: 0
+  const Tile* bias = nullptr;        // [P, 1], any type but tf32; none: the number
+  float bias_number = 0;             // other than 0 from NeuronCore-v3 on
   Reduce reduce = Reduce::idle;
   const Tile* reduce_result = nullptr;  // [P, 1]: the accumulators, after this instruction
   Rounded rounded{};
@@ -89,7 +90,8 @@ class ScalarEngine : public LaneEngine<ScalarEngine, Engine::scalar> {
   ScalarEngine& activation_reduce(const Tile& dst, const Tile& data, Function function,
                                   const Tile& reduce_result, ActivationOptions options = {},
                                   SourceLine source = calling_line());
-  // dst = src, through fp32 for every type: int32 loses bits above 2^24 on this engine.
+  // dst = src, on trn1 through fp32 for every type: int32 loses bits above 2^24 on this engine.
+  // Where the machine's rules say exact_scalar_copies, bit for bit if the types are equal.
   ScalarEngine& copy(const Tile& dst, const Tile& src, const Rounded& rounded = {},
                      SourceLine source = calling_line());
 

@@ -27,7 +27,8 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
   using Sequencer::Sequencer;
 
   // dst [M, N] (+)= stationary [K, M] transposed * moving [K, N]: the contraction runs over the
-  // partitions of both (at most 128), M is at most 128, N at most 512 and within one PSUM bank.
+  // partitions of both (at most 128), M is at most 128, N at most what the machine moves (512 and
+  // within one PSUM bank; on trn3 4,096 over eight).
   // Types: bf16, fp16 and cFP8 in any pair; fp32 and tf32 with each other (fp32 takes four passes,
   // performance mode). Products are exact. CoreOptions::sum_order chooses the order of their
   // addition, followed by one fp32 addition to PSUM. Error bound: K 2^-24 sum |a| |b|.
@@ -35,9 +36,10 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
                        Accumulate accumulate = Accumulate::no, ProductUse use = ProductUse::product,
                        SourceLine source = calling_line());
 
-  // dst [N, K] = src [K, N] transposed, both at most 128 and of the same type: a product with the
-  // identity. Exact for finite values except for the sign of zero. A NaN or infinity in a partition
-  // turns the other partitions in that row of the result into NaN, because 0 * infinity is NaN.
+  // dst [N, K] = src [K, N] transposed, both at most 128 and of the same type: on trn1 a product
+  // with the identity, exact for finite values except for the sign of zero. A NaN or infinity in a
+  // partition turns the other partitions in that row of the result into NaN, because 0 * infinity
+  // is NaN. Where the machine's rules say exact_transposes, bit for bit.
   TensorEngine& transpose(const Tile& dst, const Tile& src, SourceLine source = calling_line());
 
  private:
@@ -54,6 +56,7 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
                        std::size_t a_stride, const float* b, std::size_t b_stride, float* sums);
 
   void turn(const Tile& dst, const Tile& src);
+  void turn_bits(const Tile& dst, const Tile& src);
 
   // Transposes stored codes. Returns false, without effect, if a code may not be a finite number.
   template <class Code>

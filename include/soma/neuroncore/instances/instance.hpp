@@ -3,6 +3,7 @@
 // Each figure names its source; where two public sources disagree, both are kept.
 
 #include <soma/base/error.hpp>
+#include <soma/neuroncore/figures.hpp>
 
 #include <array>
 #include <cstddef>
@@ -12,22 +13,6 @@
 #include <string_view>
 
 namespace SOMA_NAMESPACE::neuroncore {
-
-// A published number and its source. 0 without a source: not given.
-struct Figure {
-  double value = 0;
-  std::string_view source{};
-
-  constexpr bool given() const { return !source.empty(); }
-};
-
-// A number from one source, and from another source if the two disagree.
-struct Figures {
-  Figure first{}, other{};
-
-  constexpr bool given() const { return first.given(); }
-  constexpr bool disagree() const { return other.given(); }
-};
 
 // Chips as a grid whose rows and columns are rings; 0 x 0: one chip, without links.
 struct Torus {

@@ -130,6 +130,7 @@ struct CostFields {
   std::uint32_t free_size = 0;
   std::uint32_t stationary = 0;   // free size of the stationary tile of a matmul
   std::uint32_t contraction = 0;  // for a matmul: partitions of both operands
+  std::uint32_t rows = 1;         // for a matmul: of the contraction, that a partition feeds
   std::uint8_t tensors = 0;       // tiles that are read
   std::uint8_t psum_tensors = 0;  // tiles in PSUM that are read
   // The types of the tiles that are read, in the order of the instruction's operands (of the first
@@ -178,6 +179,7 @@ struct Instruction {
   bool reads_previous = false;
   bool uses_sbuf = false, uses_psum = false;  // memories that it reads or writes
   bool result_in_psum = false;
+  std::uint64_t psum_banks = 0;  // bit `bank` of PSUM, modulo 64: it reads or writes that one
   Direction direction = Direction::none;
   HbmPlace hbm;
   std::uint32_t call = 0;    // for an operator: RecordNames::calls[call - 1]; 0: none

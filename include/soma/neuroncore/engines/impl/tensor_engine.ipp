@@ -27,10 +27,14 @@ SOMA_INLINE TensorEngine& TensorEngine::matmul(const Tile& dst, const Tile& stat
                     " partitions of stationary: the contraction runs over them");
   at_most(call, {"stationary", stationary}, stationary.free_size(), machine.matmul_stationary_free,
           "elements a partition");
-  at_most(call, {"moving", moving}, moving.free_size(), machine.matmul_moving_free,
+  const bool narrow = dst.dtype() == DType::bf16;
+  if (narrow) core_.check_has(call, Feature::bf16_sums);
+  if (!narrow && dst.dtype() != DType::fp32)
+    rule_broken(call, {"dst", dst}, dst.describe(), "fp32");
+  at_most(call, {"moving", moving}, moving.free_size(),
+          narrow ? machine.matmul_moving_free_bf16 : machine.matmul_moving_free,
           "elements a partition");
   check_destination(call, dst);
-  if (dst.dtype() != DType::fp32) rule_broken(call, {"dst", dst}, dst.describe(), "fp32");
   if (dst.partitions() != stationary.free_size() || dst.free_size() != moving.free_size())
     rule_broken(call, {"dst", dst}, dst.describe(),
                 "[" + std::to_string(stationary.free_size()) + ", " +
@@ -47,7 +51,8 @@ SOMA_INLINE TensorEngine& TensorEngine::matmul(const Tile& dst, const Tile& stat
   const Running running =
       core_.begin(source, Opcode::matmul, lane, {{"stationary", stationary}, {"moving", moving}},
                   {{"dst", dst}}, cost);
-  if (accumulate == Accumulate::yes && !core_.psum.written_by_matmul(dst))
+  if (accumulate == Accumulate::yes && !core_.machine.rules.adds_to_any_psum &&
+      !core_.psum.written_by_matmul(dst))
     undefined(call, {"dst", dst}, dst.describe() + " that no matmul wrote last",
               "an accumulation group that began with Accumulate::no");
   if (core_.dry(dst, Written::matmul)) return *this;
@@ -101,11 +106,14 @@ SOMA_INLINE void TensorEngine::check_destination(const CallSite& call, const Til
   CoreState::check_memory(call, {"dst", dst}, Memory::psum, "Tensor");
   const Region bytes = region_of(dst);
   const std::size_t bank = core_.machine.psum_bank_bytes;
-  if (bytes.first_byte / bank != (bytes.last_byte - 1) / bank)
+  const std::size_t most = core_.machine.matmul_banks;
+  if ((bytes.last_byte - 1) / bank - bytes.first_byte / bank >= most)
     rule_broken(call, {"dst", dst},
                 "bytes " + std::to_string(bytes.first_byte) + " to " +
                     std::to_string(bytes.last_byte) + " of a partition",
-                "within one PSUM bank of " + std::to_string(bank) + " bytes");
+                most == 1 ? "within one PSUM bank of " + std::to_string(bank) + " bytes"
+                          : "within " + std::to_string(most) + " PSUM banks of " +
+                                std::to_string(bank) + " bytes");
 }
 
 SOMA_INLINE void TensorEngine::widen(const Tile& tile, float* to, std::size_t padded) {
@@ -180,7 +188,20 @@ SOMA_INLINE void TensorEngine::multiply_slowly(std::size_t m, std::size_t n, std
     }
 }
 
+SOMA_INLINE void TensorEngine::turn_bits(const Tile& dst, const Tile& src) {
+  const std::size_t k = src.partitions(), n = src.free_size(), width = src.width();
+  std::vector<std::byte> from(k * n * width), row(k * width);
+  for (std::size_t p = 0; p < k; ++p) read_codes(core_.sbuf, src, p, &from[p * n * width]);
+  for (std::size_t j = 0; j < n; ++j) {
+    for (std::size_t p = 0; p < k; ++p)
+      std::copy_n(&from[(p * n + j) * width], width, &row[p * width]);
+    write_codes(core_.psum, dst, j, row.data());
+  }
+}
+
 SOMA_INLINE void TensorEngine::turn(const Tile& dst, const Tile& src) {
+  if (core_.machine.rules.exact_transposes && dst.bias_offset() == src.bias_offset())
+    return turn_bits(dst, src);
   const bool moves = dst.bias_offset() == src.bias_offset() && dst.adjacent() && src.adjacent();
   switch (src.width()) {
     case 1:
