@@ -12,14 +12,17 @@
 #include <soma/neuroncore/clock/impl/text_parts.ipp>
 #include <soma/neuroncore/clock/impl/timeline.ipp>
 #include <soma/neuroncore/clock/impl/trace.ipp>
+#include <soma/neuroncore/engines/impl/activate2.ipp>
 #include <soma/neuroncore/engines/impl/alu.ipp>
 #include <soma/neuroncore/engines/impl/bit_operators.ipp>
 #include <soma/neuroncore/engines/impl/gpsimd_engine.ipp>
 #include <soma/neuroncore/engines/impl/gpsimd_index.ipp>
+#include <soma/neuroncore/engines/impl/microscaling.ipp>
 #include <soma/neuroncore/engines/impl/scalar_engine.ipp>
 #include <soma/neuroncore/engines/impl/tensor_engine.ipp>
 #include <soma/neuroncore/engines/impl/vector_arithmetic.ipp>
 #include <soma/neuroncore/engines/impl/vector_engine.ipp>
+#include <soma/neuroncore/engines/impl/vector_later.ipp>
 #include <soma/neuroncore/engines/impl/vector_search.ipp>
 #include <soma/neuroncore/impl/core.ipp>
 #include <soma/neuroncore/impl/core_state.ipp>

@@ -54,6 +54,10 @@ std::string text_of(Number value) {
   return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
 }
 
+// Error neuroncore.rule.
+[[noreturn]] void layout_broken(const CallSite& call, std::string_view operand,
+                                const std::string& value, std::string_view limit);
+
 // Requires value <= limit; otherwise a rule is broken.
 void at_most(const CallSite& call, std::string_view operand, std::size_t value, std::size_t limit,
              std::string_view what);

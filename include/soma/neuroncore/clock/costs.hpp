@@ -87,6 +87,12 @@ constexpr double vector_cycles(const Instruction& instruction, const Machine& ma
     case Opcode::copy:
     case Opcode::tensor_scalar:
       return n / fast_rate(cost, instruction.result_in_psum, machine.rules.vector_fast);
+    case Opcode::exponential:
+      return n / machine.exponential_rate;
+    case Opcode::quantize_mx:
+      return n / machine.quantize_rate;
+    case Opcode::rand2:
+      return n / machine.random_rate;
     case Opcode::scalar_tensor_tensor:
       return cost.inputs[0] == DType::bf16 && cost.inputs[1] == DType::bf16 &&
                      cost.operators[0] == Alu::subtract && cost.operators[1] == Alu::multiply &&
@@ -112,7 +118,7 @@ constexpr double vector_cycles(const Instruction& instruction, const Machine& ma
       return 8 * n;
     case Opcode::bn_aggr:
       return 13 * n / 3;
-    default:  // one cycle an element; of rng undisclosed
+    default:  // one cycle an element; of rng and range_select undisclosed
       return n;
   }
 }
@@ -131,8 +137,9 @@ constexpr double gpsimd_cycles(const Instruction& instruction) {
       return static_cast<double>((cost.free_size + 511) / 512) * (gpsimd_start_cycles + 512 * 8);
     case Opcode::partition_reduce:  // undisclosed; eight processors with 16 partitions each
       return gpsimd_start_cycles + cost.partitions * n / 16;
-    case Opcode::sequence_bounds:  // undisclosed; two passes
-    case Opcode::tensor_tensor:    // undisclosed; two inputs through one port
+    case Opcode::sequence_bounds:     // undisclosed; two passes
+    case Opcode::nonzero_with_count:  // undisclosed; two passes
+    case Opcode::tensor_tensor:       // undisclosed; two inputs through one port
       return gpsimd_start_cycles + 2 * n;
     case Opcode::partition_broadcast:  // undisclosed; one pass
       return gpsimd_start_cycles + n;

@@ -51,6 +51,11 @@ SOMA_INLINE void no_such_thing(const CallSite& call, std::string_view operand,
        "NeuronCore-v" + std::to_string(first_generation));
 }
 
+SOMA_INLINE void layout_broken(const CallSite& call, std::string_view operand,
+                               const std::string& value, std::string_view limit) {
+  fail(error_id::neuroncore_rule, call.text(), operand, value, limit);
+}
+
 SOMA_INLINE void at_most(const CallSite& call, std::string_view operand, std::size_t value,
                          std::size_t limit, std::string_view what) {
   if (value > limit)

@@ -59,8 +59,16 @@ enum class Opcode : std::uint8_t {
   dma_scatter,
   dma_sum,
   custom_operator,
+  matmul_mx,
+  quantize_mx,
+  exponential,
+  activate2,
+  rand2,
+  range_select,
+  nonzero_with_count,
 };
-inline constexpr std::size_t opcode_count = static_cast<std::size_t>(Opcode::custom_operator) + 1;
+inline constexpr std::size_t opcode_count =
+    static_cast<std::size_t>(Opcode::nonzero_with_count) + 1;
 
 constexpr std::string_view to_string(Opcode opcode) {
   constexpr std::array<std::string_view, opcode_count> names{
@@ -100,6 +108,13 @@ constexpr std::string_view to_string(Opcode opcode) {
       "dma_scatter",
       "dma_sum",
       "custom_operator",
+      "matmul_mx",
+      "quantize_mx",
+      "exponential",
+      "activate2",
+      "rand2",
+      "range_select",
+      "nonzero_with_count",
   };
   return names[static_cast<std::size_t>(opcode)];
 }

@@ -39,12 +39,13 @@ SOMA_INLINE ScalarEngine& ScalarEngine::activation(const Tile& dst, const Tile& 
   }
   compute(call, dst, data, function, options);
   core_.end(dst);
-  if (options.reduce_result != nullptr) {
-    const auto first = accumulators_.begin() + static_cast<std::ptrdiff_t>(data.first_partition());
-    write_column(*options.reduce_result,
-                 {first, first + static_cast<std::ptrdiff_t>(data.partitions())});
-  }
+  if (options.reduce_result != nullptr) read_accumulators(*options.reduce_result, data);
   return *this;
+}
+
+SOMA_INLINE void ScalarEngine::read_accumulators(const Tile& result, const Tile& data) {
+  const auto first = accumulators_.begin() + static_cast<std::ptrdiff_t>(data.first_partition());
+  write_column(result, {first, first + static_cast<std::ptrdiff_t>(data.partitions())});
 }
 
 SOMA_INLINE ScalarEngine& ScalarEngine::activation_reduce(const Tile& dst, const Tile& data,
@@ -128,6 +129,12 @@ SOMA_INLINE void ScalarEngine::compute(const CallSite& call, const Tile& dst, co
           accumulators[p] += sum(x, count);
         writer.write(p, x, other);
       });
+  report_range(call, data, range, flagged);
+}
+
+SOMA_INLINE void ScalarEngine::report_range(const CallSite& call, const Tile& data,
+                                            const FunctionInfo& range,
+                                            const std::vector<std::uint64_t>& flagged) {
   for (const std::uint64_t elements : flagged) core_.statistics.out_of_range += elements;
   if (core_.options.out_of_range == OutOfRange::error)
     for (std::size_t p = 0; p < flagged.size(); ++p)
