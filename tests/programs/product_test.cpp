@@ -119,7 +119,7 @@ TEST_CASE("products span banks on a machine that lets them", "[unit][programs]")
     const Outputs host = run(context, ops::matmul, setting, {a, b});
     std::vector<std::uint64_t> products;
     for (const neuroncore::Machine& machine : neuroncore::machines) {
-      const soma_test::OnDevice on(context, soma_test::stressed(7), {}, machine);
+      soma_test::OnDevice on(context, soma_test::stressed(7), {}, machine);
       const Outputs device = run(context, ops::matmul, setting, {a, b});
       CHECK(difference(context, device[0], host[0], sum_bound(size.k)) == "");
       products.push_back(on.device().core().statistics().instructions[static_cast<std::size_t>(

@@ -28,6 +28,7 @@
 #include <soma/neuroncore/impl/core_state.ipp>
 #include <soma/neuroncore/impl/faults.ipp>
 #include <soma/neuroncore/impl/finite_watch.ipp>
+#include <soma/neuroncore/impl/logical_core.ipp>
 #include <soma/neuroncore/impl/machine_check.ipp>
 #include <soma/neuroncore/impl/stress.ipp>
 #include <soma/neuroncore/instances/impl/collectives.ipp>

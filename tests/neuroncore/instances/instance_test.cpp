@@ -50,6 +50,11 @@ TEST_CASE("Each figure of the table of instances names its source, or is not giv
                                               : instance.bf16_tflops.first.value,
               peak) < 0.01);
     CHECK(instance.published_collectives == trn1);
+    CHECK(instance.name.starts_with(instance.machine->name));
+    // A core's share of the memory.
+    CHECK(instance.device_gib.value * 0x1p30 ==
+          static_cast<double>(instance.machine->hbm_bytes * instance.cores()));
+    CHECK(instance.machine->has(Feature::logical_cores) == (instance.logical_cores == 2));
     CHECK(instance.logical_cores == (trn1 ? 1u : 2u));
     CHECK(instance.chips_per_server() * instance.servers == instance.chips);
   }

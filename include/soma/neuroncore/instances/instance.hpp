@@ -4,6 +4,7 @@
 
 #include <soma/base/error.hpp>
 #include <soma/neuroncore/figures.hpp>
+#include <soma/neuroncore/machine.hpp>
 
 #include <array>
 #include <cstddef>
@@ -27,9 +28,10 @@ struct LinkDistance {
 
 struct Instance {
   std::string_view name;
-  std::size_t chips = 0;           // accelerators, "devices" of the vendor's tools
-  std::size_t cores_per_chip = 0;  // NeuronCores; 0: another kind of accelerator
-  std::size_t servers = 1;         // with equal shares of the chips
+  std::size_t chips = 0;                  // accelerators, "devices" of the vendor's tools
+  std::size_t cores_per_chip = 0;         // NeuronCores; 0: another kind of accelerator
+  const Machine* machine = &machines[0];  // of each core
+  std::size_t servers = 1;                // with equal shares of the chips
   // Cores that appear as one (LNC) by default: two share a bank of device memory on Trn2 and Trn3.
   std::size_t logical_cores = 1;
   Figure device_gib{};        // memory of all chips, GiB
@@ -130,6 +132,7 @@ inline constexpr std::array<Instance, 7> instances{{
     {.name = "trn2.48xlarge",
      .chips = 16,
      .cores_per_chip = 8,
+     .machine = &machines[1],
      .logical_cores = 2,
      .device_gib = {1536, detail::trn2_pages},
      .device_gb_per_s = {{16 * 3000, detail::trn2_guide}, {16 * 2900, detail::trn2_chip}},
@@ -145,6 +148,7 @@ inline constexpr std::array<Instance, 7> instances{{
     {.name = "trn2-ultraserver",
      .chips = 64,
      .cores_per_chip = 8,
+     .machine = &machines[1],
      .servers = 4,
      .logical_cores = 2,
      .device_gib = {6144, detail::trn2_pages},
@@ -162,6 +166,7 @@ inline constexpr std::array<Instance, 7> instances{{
     {.name = "trn3-ultraserver-gen1",
      .chips = 64,
      .cores_per_chip = 8,
+     .machine = &machines[2],
      .servers = 4,
      .logical_cores = 2,
      .device_gib = {64 * 144, detail::trn3_pages},
@@ -176,6 +181,7 @@ inline constexpr std::array<Instance, 7> instances{{
     {.name = "trn3-ultraserver-gen2",
      .chips = 144,
      .cores_per_chip = 8,
+     .machine = &machines[2],
      .servers = 36,
      .logical_cores = 2,
      .device_gib = {144 * 144, detail::trn3_pages},

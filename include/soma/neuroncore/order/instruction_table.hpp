@@ -120,7 +120,12 @@ inline constexpr auto vendor_instructions = std::to_array<VendorInstruction>({
      "",
      {},
      "a slice made at run time does it"},
-    {"core_barrier", "all", "", {}, "of two cores that appear as one: not implemented", 3},
+    {"core_barrier",
+     "all",
+     "",
+     {},
+     "of two cores that appear as one: LogicalCore::core_barrier",
+     3},
     {"sendrecv", "gpsimd, dma", "", {}, "of two cores that appear as one: not implemented", 3},
 });
 

@@ -4,6 +4,7 @@
 // the machine lets a product span banks, one instruction sums two blocks side by side: half of the
 // sums are then moved out while the others grow.
 
+#include <soma/programs/product/mx_product.hpp>
 #include <soma/programs/product/operand.hpp>
 
 #include <algorithm>
@@ -54,11 +55,14 @@ struct ProductCut {
   }
 };
 
-// a [m, k] b [k, n], both summed over the inner dimension. Calls epilogue(sums, row, column) for
+// a [m, k] b [k, n], both summed over the inner dimension; `microscaled`: as MX numbers, if the
+// machine multiplies them. Calls epilogue(sums, row, column) for
 // every block of the result; sums is fp32 [up to 128, up to 512], in PSUM if k is not 0.
 template <class Epilogue>
-void product(Core& core, const InnerOperand& a, const InnerOperand& b, const Epilogue& epilogue) {
+void product(Core& core, const InnerOperand& a, const InnerOperand& b, const Epilogue& epilogue,
+             bool microscaled = false) {
   using neuroncore::Accumulate;
+  if (microscaled && has_mx_product(core, a, b)) return mx_product(core, a, b, epilogue);
   const std::size_t m = a.outer(), n = b.outer(), k = a.inner();
   if (k == 0) {
     const Tile zeros =
