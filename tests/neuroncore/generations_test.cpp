@@ -1,4 +1,4 @@
-// What differs between the three generations: numbers, ports, rates, rules, and what each refuses.
+// The differences of three generations: numbers, ports, rates, rules, and what each refuses.
 
 #include "neuroncore/clock/records.hpp"
 

@@ -3,6 +3,8 @@
 
 #include "programs/device_run.hpp"
 
+#include <soma/numeric/precision.hpp>
+
 using namespace soma;
 using soma_test::random_of;
 

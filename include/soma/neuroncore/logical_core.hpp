@@ -10,7 +10,8 @@
 //   both.core_barrier();
 //   both.run(...);  // may read what the other core wrote
 //
-// What one core writes between two barriers the other neither reads nor writes: this is not checked.
+// Between two barriers a core neither reads nor writes what the other one writes: nobody checks
+// this.
 
 #include <soma/neuroncore/core.hpp>
 #include <soma/neuroncore/order/record.hpp>

@@ -28,8 +28,8 @@ constexpr std::uint32_t dtype_bits(std::initializer_list<DType> dtypes) {
   return bits;
 }
 
-// What not every generation has: instructions, and forms of them. An instruction that needs one
-// refuses a machine without it, error neuroncore.generation.
+// The things that not every generation has: instructions, and forms of them. An instruction that
+// needs one refuses a machine without it, error neuroncore.generation.
 enum class Feature : std::uint8_t {
   range_select,
   nonzero_with_count,
@@ -100,8 +100,8 @@ struct MachineRules {
 
 struct Machine {
   std::string_view name;
-  std::size_t generation = 0;  // of the core: 2 is NeuronCore-v2
-  // What a report says of its times.
+  std::size_t generation = 0;  // 2: NeuronCore-v2
+  // A report says this of its times.
   std::string_view estimate =
       "estimate by published rules, not a bound; how close it comes: docs/neuroncore.md, "
       "\"Anchors\"";
@@ -166,8 +166,8 @@ struct Machine {
   std::uint32_t not_here = 0;  // dtype_bit() of types that the core has and this model has not
   MachineRules rules{};
 
-  // What pages say of a core's share of device memory, 10^9 bytes a second, and of its peak in bf16,
-  // 10^12 operations a second; the clock uses hbm_gb_per_s and tensor_ghz.
+  // As pages say: a core's share of device memory, 10^9 bytes a second, and its peak in bf16, 10^12
+  // operations a second. The clock uses hbm_gb_per_s and tensor_ghz.
   Figures published_hbm{}, published_tflops{};
 
   constexpr std::size_t psum_partition_bytes() const { return psum_banks * psum_bank_bytes; }
@@ -232,7 +232,7 @@ constexpr Machine trn1() {
 
 // NeuronCore-v3: the core of Trainium2. Numbers of trainium2_arch (guide), neuron-core-v3 and
 // trainium2 (about-neuron/arch/neuron-hardware), nki.isa of SDK 2.32 and nki-dma-bandwidth-guide.
-// What no page prints for it is that of v2: issue, dependence and semaphore costs, launch, and the
+// As for v2, where no page prints a number: issue, dependence and semaphore costs, launch, and the
 // cycles of instructions.
 constexpr Machine trn2() {
   Machine machine = trn1();

@@ -186,7 +186,7 @@ class Clock {
   std::array<double, 4> hop_{};  // ns, of each engine
   std::array<Head, lane_count> heads_{};
   Port sbuf_port_;
-  std::array<Port, 64> psum_ports_{};  // of each bank; the first one, if all of PSUM has one
+  std::array<Port, 64> psum_ports_{};  // one a bank, or the first for all of PSUM
   Port gpsimd_;  // the engine itself, which runs its own instructions and writes descriptors
   std::uint32_t latest_transfer_ = Timed::nobody;  // that has begun
   Timeline result_;

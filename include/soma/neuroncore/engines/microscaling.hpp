@@ -2,10 +2,10 @@
 // Microscaling on the core: the layout of packed codes and their scales in SBUF (guide of v4, and
 // nki.isa nc_matmul_mx, quantize_mx).
 //
-// A view packed4() of [P, N x 4] has a scale for each 8 partitions and each pack. Each quadrant of 32
-// partitions holds the scales of its own codes, in four adjacent partitions from 0, 4, 8 or 12 on.
-// So a tile of scales begins in the quadrant of the codes, at one of those four places, and reaches
-// the scales of the last quadrant: [P - 28, N] at least; for 32 partitions, [4, N].
+// A view packed4() of [P, N x 4] has a scale for each 8 partitions and each pack. Each quadrant of
+// 32 partitions holds the scales of its own codes, in four adjacent partitions from 0, 4, 8 or 12
+// on. So a tile of scales begins in the quadrant of the codes, at one of those four places, and
+// reaches the scales of the last quadrant: [P - 28, N] at least; for 32 partitions, [4, N].
 
 #include <soma/neuroncore/core_state.hpp>
 

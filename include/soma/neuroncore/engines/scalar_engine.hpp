@@ -105,8 +105,8 @@ class ScalarEngine : public LaneEngine<ScalarEngine, Engine::scalar> {
   ScalarEngine& activation_reduce(const Tile& dst, const Tile& data, Function function,
                                   const Tile& reduce_result, ActivationOptions options = {},
                                   SourceLine source = calling_line());
-  // From NeuronCore-v4 on: dst = f((data op0 operand0) op1 operand1), and a reduction of the results
-  // before they are rounded. Error neuroncore.generation.
+  // From NeuronCore-v4 on: dst = f((data op0 operand0) op1 operand1), and a reduction of the
+  // results before they are rounded. Error neuroncore.generation.
   ScalarEngine& activate2(const Tile& dst, const Tile& data, Function function,
                           const Activate2Options& options = {}, SourceLine source = calling_line());
   // dst = src, on trn1 through fp32 for every type: int32 loses bits above 2^24 on this engine.

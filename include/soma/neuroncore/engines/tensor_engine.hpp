@@ -69,7 +69,7 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
     Accumulate accumulate = Accumulate::no;
     const Rounded& rounded;
     std::size_t rows = 1;
-    const Tile *stationary_scales = nullptr, *moving_scales = nullptr;  // of MX
+    const Tile *stationary_scales = nullptr, *moving_scales = nullptr;  // for MX
 
     std::size_t depth() const { return stationary.partitions() * rows; }
     bool is_mx() const { return stationary_scales != nullptr; }

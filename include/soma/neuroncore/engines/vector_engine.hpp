@@ -149,10 +149,10 @@ class VectorEngine : public LaneEngine<VectorEngine, Engine::vector> {
 
   // ---- of later generations (impl/vector_later.ipp); error neuroncore.generation without them
 
-  // From NeuronCore-v3 on: dst = data where (i op0 bound0) and (i op1 bound1), i being the element's
-  // number in its partition plus `first`; elsewhere the lowest fp32. The operators are equal,
-  // less, less_equal, greater and greater_equal, bounds [P, 1] fp32. result [P, 1], if given: the
-  // largest of the elements, before rounding.
+  // From NeuronCore-v3 on: dst = data where (i op0 bound0) and (i op1 bound1), i being the
+  // element's number in its partition plus `first`; elsewhere the lowest fp32. The operators are
+  // equal, less, less_equal, greater and greater_equal, bounds [P, 1] fp32. result [P, 1], if
+  // given: the largest of the elements, before rounding.
   VectorEngine& range_select(const Tile& dst, const Tile& data, Alu op0, const Tile& bound0,
                              Alu op1, const Tile& bound1, std::int32_t first = 0,
                              const Tile* result = nullptr, const Rounded& rounded = {},
@@ -171,11 +171,11 @@ class VectorEngine : public LaneEngine<VectorEngine, Engine::vector> {
                       const DrawPosition& position, const Rounded& rounded = {},
                       SourceLine source = calling_line());
 
-  // From NeuronCore-v4 on: bf16 or fp16 src [P, 4 N] as MX numbers: dst, a view packed4() [P, N x 4]
-  // of fp8 e4m3fn or e5m2, and a scale of each 8 partitions of each pack, in the layout of
-  // engines/microscaling.hpp. The scale is 2^(floor(log2 amax) - emax + 1), so nothing saturates; of
-  // zeros 2^-127. Codes are rounded to nearest even; a group that has NaN or infinity gets the scale
-  // NaN (both undisclosed). Error neuroncore.rule.
+  // From NeuronCore-v4 on: bf16 or fp16 src [P, 4 N] as MX numbers: dst, a view packed4() [P, N x
+  // 4] of fp8 e4m3fn or e5m2, and a scale of each 8 partitions of each pack, in the layout of
+  // engines/microscaling.hpp. The scale is 2^(floor(log2 amax) - emax + 1), so nothing saturates;
+  // of zeros 2^-127. Codes are rounded to nearest even; a group that has NaN or infinity gets the
+  // scale NaN (both undisclosed). Error neuroncore.rule.
   VectorEngine& quantize_mx(const Tile& dst, const Tile& src, const Tile& scales,
                             SourceLine source = calling_line());
 

@@ -30,7 +30,7 @@ struct Instance {
   std::string_view name;
   std::size_t chips = 0;                  // accelerators, "devices" of the vendor's tools
   std::size_t cores_per_chip = 0;         // NeuronCores; 0: another kind of accelerator
-  const Machine* machine = &machines[0];  // of each core
+  const Machine* machine = &machines[0];  // each core is one
   std::size_t servers = 1;                // with equal shares of the chips
   // Cores that appear as one (LNC) by default: two share a bank of device memory on Trn2 and Trn3.
   std::size_t logical_cores = 1;
@@ -40,7 +40,7 @@ struct Instance {
   Figure host_gib{};  // memory of the host, GiB
   Figures network_gbit{};
   Figure nvme_drives{}, nvme_gb{};      // local drives, and 10^9 bytes of each
-  Torus torus{};                        // of each server; equal places of several servers are rings
+  Torus torus{};                        // in each server; equal places of several servers are rings
   bool switched = false;                // every chip is linked to every other
   Figure link_gb_per_s{};               // NeuronLink of a chip, all links, 10^9 bytes a second
   std::array<LinkDistance, 3> links{};  // the same by distance, where it differs
@@ -80,8 +80,8 @@ inline constexpr std::array<LinkDistance, 3> trn3_links{{{"in a server", {256, t
 
 }  // namespace detail
 
-// The instances that are known by name. The 32 cores of the large instances of Trn1 are 16 chips in a
-// torus of 4 x 4.
+// The instances that are known by name. The 32 cores of the large instances of Trn1 are 16 chips in
+// a torus of 4 x 4.
 inline constexpr std::array<Instance, 7> instances{{
     {.name = "trn1.2xlarge",
      .chips = 1,
@@ -198,10 +198,10 @@ inline constexpr std::array<Instance, 7> instances{{
 // The instance of that name. Error neuroncore.instance lists the known names.
 const Instance& instance_of(std::string_view name);
 
-// The chips that are linked to chip `device`, ascending: its neighbours in its row and its column of
-// its server, the first and the last of a row or column being neighbours too, and its neighbours in
-// the ring of equal places of all servers; or all others, if they are switched. Empty if there are
-// no links. Error neuroncore.instance: no such chip.
+// The chips that are linked to chip `device`, ascending: its neighbours in its row and its column
+// of its server, the first and the last of a row or column being neighbours too, and its neighbours
+// in the ring of equal places of all servers; or all others, if they are switched. Empty if there
+// are no links. Error neuroncore.instance: no such chip.
 std::vector<std::size_t> linked_chips(const Instance& instance, std::size_t device);
 
 // One side of the fine-tuning that the vendor published (a text classifier, BERT-base, one epoch):

@@ -20,7 +20,7 @@ inline void check_accumulation(std::string_view operation, const Accumulation& a
                             "fp32, which PSUM adds in");
 }
 
-inline constexpr std::size_t sum_banks = 4;  // of PSUM, for the sums of a product
+inline constexpr std::size_t sum_banks = 4;  // PSUM for the sums of a product
 
 // How many columns of the result one instruction sums: all the machine's, as long as two of them
 // share the banks of sums.

@@ -67,7 +67,7 @@ SOMA_INLINE std::vector<std::uint8_t> read_scales(CoreState& core, const Tile& s
     read_codes(core.memory_of(scales), scales, p, codes.data());
     return codes;
   }
-  std::vector<std::uint32_t> wide(codes.size());  // of 2^-127, too: its exponent field is 0
+  std::vector<std::uint32_t> wide(codes.size());  // 2^-127 has the exponent field 0
   read_codes(core.memory_of(scales), scales, p, wide.data());
   for (std::size_t j = 0; j < codes.size(); ++j)
     codes[j] = static_cast<std::uint8_t>(wide[j] >> 23 & 0xFF);
