@@ -43,9 +43,10 @@ std::string text_of(const nc::Figures& figures, std::string_view unit) {
 }
 
 std::string linked_text(const nc::Instance& instance, std::size_t device) {
+  if (instance.switched) return "all";
   std::string text;
-  for (const auto& linked : nc::linked_chips(instance, device))
-    if (linked) text.append(text.empty() ? "" : ", ").append(std::to_string(*linked));
+  for (const std::size_t linked : nc::linked_chips(instance, device))
+    text.append(text.empty() ? "" : ", ").append(std::to_string(linked));
   return text.empty() ? "-" : text;
 }
 
@@ -55,19 +56,24 @@ struct Line {
 };
 
 std::vector<Line> facts(const nc::Instance& it) {
-  return {{"device memory", text_of(it.device_gib, "GiB")},
-          {"its bandwidth", text_of(it.device_gb_per_s, "GB/s")},
-          {"vCPU", text_of(it.vcpus, "")},
-          {"host memory", text_of(it.host_gib, "GiB")},
-          {"network", text_of(it.network_gbit, "Gbit/s")},
-          {"NVMe", it.nvme_drives.given()
-                       ? number(it.nvme_drives.value) + " x " + text_of(it.nvme_gb, "GB")
-                       : "not given"},
-          {"NeuronLink a chip", text_of(it.link_gb_per_s, "GB/s")},
-          {"EFA", text_of(it.efa_gbit, "Gbit/s")},
-          {"bf16 peak", text_of(it.bf16_tflops, "TFLOPS")},
-          {"fp32 peak", text_of(it.fp32_tflops, "TFLOPS")},
-          {"price", text_of(it.dollars_per_hour, "$ an hour")}};
+  std::vector<Line> lines{{"device memory", text_of(it.device_gib, "GiB")},
+                          {"its bandwidth", text_of(it.device_gb_per_s, "GB/s")},
+                          {"vCPU", text_of(it.vcpus, "")},
+                          {"host memory", text_of(it.host_gib, "GiB")},
+                          {"network", text_of(it.network_gbit, "Gbit/s")},
+                          {"NVMe", it.nvme_drives.given() ? number(it.nvme_drives.value) + " x " +
+                                                                text_of(it.nvme_gb, "GB")
+                                                          : "not given"},
+                          {"NeuronLink a chip", text_of(it.link_gb_per_s, "GB/s")},
+                          {"EFA", text_of(it.efa_gbit, "Gbit/s")},
+                          {"fp8 or MX peak", text_of(it.fp8_tflops, "TFLOPS")},
+                          {"bf16 peak", text_of(it.bf16_tflops, "TFLOPS")},
+                          {"fp32 peak", text_of(it.fp32_tflops, "TFLOPS")},
+                          {"price", text_of(it.dollars_per_hour, "$ an hour")}};
+  for (const nc::LinkDistance& link : it.links)
+    if (!link.distance.empty())
+      lines.push_back({link.distance, text_of(link.gb_per_s, "GB/s a chip")});
+  return lines;
 }
 
 void print_devices(const nc::Instance& instance) {
@@ -86,6 +92,11 @@ void print_devices(const nc::Instance& instance) {
 
 void print_topology(const nc::Instance& instance) {
   const auto [rows, columns] = instance.torus;
+  if (instance.switched) {
+    std::cout << "\nswitched: every chip is linked to every other, in " << instance.servers
+              << " servers of " << instance.chips_per_server() << " chips\n";
+    return;
+  }
   if (rows == 0) {
     std::cout << "\none chip: no links between chips\n";
     return;
@@ -103,6 +114,9 @@ void print_topology(const nc::Instance& instance) {
     std::cout << line << '\n';
     if (row + 1 < rows) std::cout << below.substr(0, below.find_last_not_of(' ') + 1) << '\n';
   }
+  if (instance.servers > 1)
+    std::cout << "  " << instance.servers << " instances like this one; chips in equal places, "
+              << instance.chips_per_server() << " apart, are rings\n";
 }
 
 Json json_of(const nc::Figure& figure) {
@@ -120,8 +134,7 @@ Json json_of(const nc::Instance& it) {
   Json devices = Json::array();
   for (std::size_t device = 0; device < it.chips; ++device) {
     Json linked = Json::array(), cores = Json::array();
-    for (const auto& other : nc::linked_chips(it, device))
-      if (other) linked.push_back(*other);
+    for (const std::size_t other : nc::linked_chips(it, device)) linked.push_back(other);
     for (std::size_t core = 0; core < it.cores_per_chip; ++core)
       cores.push_back(device * it.cores_per_chip + core);
     devices.push_back({{"neuron_device", device},
@@ -130,7 +143,13 @@ Json json_of(const nc::Instance& it) {
                        {"memory_gib", it.device_gib.value / static_cast<double>(it.chips)},
                        {"connected_to", linked}});
   }
+  Json links = Json::array();
+  for (const nc::LinkDistance& link : it.links)
+    if (!link.distance.empty())
+      links.push_back({{"distance", link.distance}, {"gb_per_s", json_of(link.gb_per_s)}});
   return {{"instance_type", it.name},
+          {"servers", it.servers},
+          {"logical_cores", it.logical_cores},
           {"devices", devices},
           {"device_memory_gib", json_of(it.device_gib)},
           {"device_memory_gb_per_s", json_of(it.device_gb_per_s)},
@@ -140,7 +159,9 @@ Json json_of(const nc::Instance& it) {
           {"nvme_drives", json_of(it.nvme_drives)},
           {"nvme_gb_each", json_of(it.nvme_gb)},
           {"neuronlink_gb_per_s", json_of(it.link_gb_per_s)},
+          {"links", links},
           {"efa_gbit_per_s", json_of(it.efa_gbit)},
+          {"fp8_tflops", json_of(it.fp8_tflops)},
           {"bf16_tflops", json_of(it.bf16_tflops)},
           {"fp32_tflops", json_of(it.fp32_tflops)},
           {"dollars_per_hour", json_of(it.dollars_per_hour)}};
@@ -187,7 +208,10 @@ void run(const std::string& name, const std::string& folder, Form form) {
     std::cout << all.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
     return;
   }
-  std::cout << "instance type: " << instance.name << ", " << instance.cores() << " cores\n";
+  std::cout << "instance type: " << instance.name << ", " << instance.cores() << " cores";
+  if (instance.logical_cores > 1)
+    std::cout << ", " << instance.logical_cores << " appear as one by default";
+  std::cout << '\n';
   print_devices(instance);
   std::cout << '\n';
   for (const Line& line : facts(instance)) {
@@ -211,8 +235,10 @@ int main(int argc, char** argv) {
       "soma-ls");
   std::string instance = "trn1.32xlarge", folder;
   bool json = false, vendor = false, topology = false;
-  app.add_option("instance", instance, "trn1.2xlarge, trn1.32xlarge or trn1n.32xlarge")
-      ->capture_default_str();
+  std::string known;
+  for (const nc::Instance& it : nc::instances)
+    known.append(known.empty() ? "" : ", ").append(it.name);
+  app.add_option("instance,--instance", instance, known)->capture_default_str();
   app.add_flag("--json", json, "everything with its sources, as one JSON object");
   app.add_flag("-j,--json-output", vendor, "the devices as the vendor's tool lists them")
       ->excludes("--json");

@@ -240,7 +240,9 @@ void profile_model(soma::Context& context, nc::Core& core, soma::NeuronCoreDevic
 void run(const Options& options) {
   if (!options.instance.empty()) (void)nc::instance_of(options.instance);
   auto context = soma::make_context({.threads = 1});
-  auto core = nc::make_core(context, nc::trn1(), {.record = true, .compute = false});
+  const nc::Machine& machine =
+      options.instance.empty() ? nc::machines[0] : *nc::instance_of(options.instance).machine;
+  auto core = nc::make_core(context, machine, {.record = true, .compute = false});
   auto device =
       nc::make_device(core, {.mode = mode_of(options.mode), .predict = &nc::predict_time});
   if (const auto config = model_of(options.what))

@@ -17,7 +17,7 @@ CODE = re.compile(r"`([^`]+)`")
 ENGINES = {engine: ("engines/" + engine + "_engine.hpp",) for engine in ("tensor", "vector", "scalar", "gpsimd")}
 # sbuf and psum are members of the core that have a function each.
 PLACES = {**ENGINES, "dma": ("memory/dma.hpp",), "sbuf": ("core.hpp",), "psum": ("core.hpp",)}
-CLASSES = {"Tile": "memory/tile.hpp", "HbmView": "memory/hbm.hpp"}
+CLASSES = {"Tile": "memory/tile.hpp", "HbmView": "memory/hbm.hpp", "LogicalCore": "logical_core.hpp"}
 VALUES = {"Alu": "engines/engine_kernels.hpp", "Function": "engines/engine_kernels.hpp", "Scatter": "memory/dma.hpp"}
 
 

@@ -21,6 +21,7 @@
 
 namespace {
 
+namespace nc = soma::neuroncore;
 using Count = soma::NeuronCoreDevice::Count;
 
 // Losses and labels alike: only shapes matter here.
@@ -176,6 +177,83 @@ void programs(std::ostream& out) {
   for (const Line& line : lines) row(out, line.count, bench.core(), line.workload, line.time);
 }
 
+// ---- machines
+
+std::string number(double value) {
+  std::string text = soma::fixed(value, 2);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text;
+}
+std::string figures_text(const nc::Figures& figures) {
+  std::string text = number(figures.first.value);
+  if (figures.disagree()) text.append(" or ").append(number(figures.other.value));
+  return text;
+}
+std::string exclusion_text(nc::Exclusion exclusion) {
+  return exclusion == nc::Exclusion::memory ? "one at a time"
+         : exclusion == nc::Exclusion::bank ? "one at a time on a bank"
+                                            : "in parallel";
+}
+std::string fast_text(const nc::FastRate& fast) {
+  if (fast.dtypes == 0) return "1";
+  std::string text = number(fast.contiguous) + ", " + number(fast.other) + " of";
+  for (const soma::DType dtype : soma::dtypes)
+    if ((fast.dtypes & nc::dtype_bit(dtype)) != 0) text.append(" ").append(to_string(dtype));
+  return text;
+}
+
+template <class Text>
+void machine_row(std::ostream& out, std::string_view name, const Text& text) {
+  out << "| " << name << " |";
+  for (const nc::Machine& machine : nc::machines) out << ' ' << text(machine) << " |";
+  out << '\n';
+}
+
+void machines(std::ostream& out) {
+  machine_row(out, "NeuronCore",
+              [](const nc::Machine& machine) { return "v" + std::to_string(machine.generation); });
+  for (const auto& count : nc::detail::machine_counts)
+    machine_row(out, "`" + std::string(count.name) + "`",
+                [&](const nc::Machine& machine) { return std::to_string(machine.*count.field); });
+  for (const auto& entry : nc::detail::machine_numbers)
+    machine_row(out, "`" + std::string(entry.name) + "`",
+                [&](const nc::Machine& machine) { return number(machine.*entry.field); });
+  machine_row(out, "device memory as published, GB/s a core",
+              [](const nc::Machine& machine) { return figures_text(machine.published_hbm); });
+  machine_row(out, "bf16 as published, TFLOPS a core",
+              [](const nc::Machine& machine) { return figures_text(machine.published_tflops); });
+  machine_row(out, "Vector and GpSimd engine on SBUF", [](const nc::Machine& machine) {
+    return exclusion_text(machine.rules.vector_gpsimd_sbuf);
+  });
+  machine_row(out, "Vector and Scalar engine on PSUM", [](const nc::Machine& machine) {
+    return exclusion_text(machine.rules.vector_scalar_psum);
+  });
+  machine_row(out, "transposes of the Tensor engine", [](const nc::Machine& machine) {
+    return machine.rules.exact_transposes ? "bit for bit" : "by the identity";
+  });
+  machine_row(out, "copies of the Scalar engine", [](const nc::Machine& machine) {
+    return machine.rules.exact_scalar_copies ? "bit for bit" : "through fp32";
+  });
+  machine_row(out, "a product adds to PSUM", [](const nc::Machine& machine) {
+    return machine.rules.adds_to_any_psum ? "of any engine" : "of products";
+  });
+  machine_row(out, "copies and operations with a scalar, Vector engine, elements a cycle",
+              [](const nc::Machine& machine) { return fast_text(machine.rules.vector_fast); });
+  machine_row(out, "copies, Scalar engine, elements a cycle",
+              [](const nc::Machine& machine) { return fast_text(machine.rules.scalar_fast); });
+  for (std::size_t i = 0; i < nc::feature_count; ++i)
+    machine_row(out, nc::info(static_cast<nc::Feature>(i)).name, [&](const nc::Machine& machine) {
+      return machine.has(static_cast<nc::Feature>(i)) ? "yes" : "no";
+    });
+  machine_row(out, "types of tiles", [](const nc::Machine& machine) {
+    std::string text;
+    for (const soma::DType dtype : soma::dtypes)
+      if (machine.has(dtype)) text.append(text.empty() ? "" : " ").append(to_string(dtype));
+    return text;
+  });
+}
+
 std::string document() {
   std::ostringstream out;
   out << R"(# Instructions and programs
@@ -183,16 +261,31 @@ std::string document() {
 What [the model of a NeuronCore](neuroncore.md) has. Generated:
 `build/tests/bin/neuroncore_tables docs/neuroncore_tables.md --write`.
 
-## Instructions
+## Machines
 
-By the names of the vendor's reference; what a NeuronCore-v2 has and this model has not is an error
-there, `neuroncore.not_implemented`, or has no call.
+The fields of `Machine`, whose sources `include/soma/neuroncore/machine.hpp` names. Where two pages
+disagree both figures are here; the clock uses the first. Two rates of copies: of elements side by
+side in SBUF, and of strided ones or with one tile in PSUM.
 
-| instruction | engine | here | note |
+| | `trn1()` | `trn2()` | `trn3()` |
 |---|---|---|---|
 )";
+  machines(out);
+  out << R"(
+## Instructions
+
+By the names of the vendor's reference, with the generations that have each. An instruction on a
+machine without it is an error, `neuroncore.generation`; what a machine has and this model has not
+is `neuroncore.not_implemented`, or has no call.
+
+| instruction | engine | generations | here | note |
+|---|---|---|---|---|
+)";
   for (const auto& instruction : soma::neuroncore::vendor_instructions) {
-    out << "| `" << instruction.name << "` | " << instruction.engines << " | ";
+    out << "| `" << instruction.name << "` | " << instruction.engines << " |";
+    for (const nc::Machine& machine : nc::machines)
+      if (machine.generation >= instruction.first) out << " v" << machine.generation;
+    out << " | ";
     if (instruction.here())
       out << '`' << instruction.call << '`';
     else

@@ -26,8 +26,9 @@ inline soma::Tensor random_of(soma::Context& context, const soma::Shape& shape, 
 inline soma::Outputs run_on_device(soma::Context& context, const soma::Operator& op,
                                    const soma::Attributes& attributes,
                                    const std::vector<soma::Tensor>& inputs,
-                                   const soma::Sequences& sequences = {}) {
-  const OnDevice on(context, stressed(7));
+                                   const soma::Sequences& sequences = {},
+                                   const soma::neuroncore::Machine& machine = at_once()) {
+  const OnDevice on(context, stressed(7), {}, machine);
   const soma::Outputs outputs = soma::run(context, op, attributes, inputs, sequences);
   CHECK(on.device().counts().size() == 1);
   return outputs;

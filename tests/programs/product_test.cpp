@@ -104,3 +104,32 @@ TEST_CASE("linear's program fuses the same steps over many tiles", "[unit][progr
             CHECK(difference(context, device[1], host[1], sum_bound(k)) == "");
           }
 }
+
+TEST_CASE("products span banks on a machine that lets them", "[unit][programs]") {
+  // Sizes of a [m, k] b [k, n]: b is not transposed, so its columns lie side by side.
+  struct Size {
+    std::size_t m, n, k;
+  };
+  for (const Size size : {Size{130, 1030, 200}, Size{70, 2100, 300}, Size{140, 2500, 2600}}) {
+    auto context = make_context({.threads = 2});
+    INFO(size.m << " x " << size.n << " x " << size.k);
+    const Tensor a = random_of(context, Shape{size.m, size.k}, DType::bf16, "a"),
+                 b = random_of(context, Shape{size.k, size.n}, DType::bf16, "b");
+    const MatmulSetting setting{};
+    const Outputs host = run(context, ops::matmul, setting, {a, b});
+    std::vector<std::uint64_t> products;
+    for (const neuroncore::Machine& machine : neuroncore::machines) {
+      soma_test::OnDevice on(context, soma_test::stressed(7), {}, machine);
+      const Outputs device = run(context, ops::matmul, setting, {a, b});
+      CHECK(difference(context, device[0], host[0], sum_bound(size.k)) == "");
+      products.push_back(on.device().core().statistics().instructions[static_cast<std::size_t>(
+          neuroncore::Opcode::matmul)]);
+    }
+    const auto pieces = [&](std::size_t columns) {
+      return (size.n + columns - 1) / columns * ((size.m + 127) / 128) * ((size.k + 127) / 128);
+    };
+    CHECK(products[0] == pieces(512));
+    CHECK(products[1] == pieces(512));
+    CHECK(products[2] == pieces(1024));
+  }
+}

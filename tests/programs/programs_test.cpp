@@ -23,6 +23,7 @@ namespace {
 struct Case {
   int threads = 1;
   neuroncore::CoreOptions core = soma_test::strict;
+  neuroncore::Machine machine = soma_test::at_once();
 };
 
 // A sample on the device; what the device did, by operator.
@@ -30,7 +31,7 @@ check::Result on_device(const Operator& op, const Sample& sample, const check::V
                         const Case& how, std::vector<NeuronCoreDevice::Count>* counts = nullptr) {
   auto context = make_context({.threads = how.threads});
   add_sparse(context);
-  const soma_test::OnDevice on(context, how.core);
+  const soma_test::OnDevice on(context, how.core, {}, how.machine);
   check::Result result = check::run_sample(context, op, sample, variation);
   if (counts != nullptr) *counts = on.device().counts();
   return result;
@@ -73,11 +74,11 @@ void expect_close(const std::string& what, const check::Result& result,
 }
 
 void check_sample(Context& context, const Operator& op, const OperatorSamples& samples,
-                  const Sample& sample, const check::Variation& variation) {
+                  const Sample& sample, const check::Variation& variation, const Case& how = {}) {
   const std::string what = std::string(to_string(variation.dtype)) + " " + sample.name;
   std::vector<NeuronCoreDevice::Count> counts;
   const check::Result host = check::run_sample(context, op, sample, variation);
-  const check::Result device = on_device(op, sample, variation, {}, &counts);
+  const check::Result device = on_device(op, sample, variation, how, &counts);
   INFO(what);
   if (!host.refused.empty()) {
     CHECK(!device.refused.empty());
@@ -153,6 +154,24 @@ TEST_CASE("a program computes what its operator says", "[unit][grad]") {
         for (const DType dtype : machine_types)
           if (!only_on_host(*op, sample))
             check_sample(context, *op, samples, sample, {.dtype = dtype});
+    }
+  }
+}
+
+// In the types that differ by machine: where results pass PSUM, and where copies keep their bits.
+TEST_CASE("a program computes the same on every machine", "[unit][grad]") {
+  auto context = make_context({.threads = 1});
+  add_sparse(context);
+  for (const Operator* op : context.operators().all()) {
+    if (!op->has_samples() || op->makes_views || only_on_host(*op)) continue;
+    const OperatorSamples samples = soma::testing::samples_of(*op);
+    if (samples.reference == nullptr) continue;
+    DYNAMIC_SECTION(op->name) {
+      for (const neuroncore::Machine& machine : {neuroncore::trn2(), neuroncore::trn3()})
+        for (const Sample& sample : samples.samples)
+          for (const DType dtype : {DType::bf16, DType::fp8_e5m2})
+            if (!only_on_host(*op, sample))
+              check_sample(context, *op, samples, sample, {.dtype = dtype}, {.machine = machine});
     }
   }
 }

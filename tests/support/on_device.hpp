@@ -26,9 +26,10 @@ inline soma::neuroncore::CoreOptions stressed(std::uint64_t seed) {
 class OnDevice {
  public:
   explicit OnDevice(soma::Context& context, const soma::neuroncore::CoreOptions& options = strict,
-                    const soma::RunOptions& run = {})
+                    const soma::RunOptions& run = {},
+                    const soma::neuroncore::Machine& machine = at_once())
       : context_(context),
-        core_(soma::neuroncore::make_core(context, at_once(), options)),
+        core_(soma::neuroncore::make_core(context, machine, options)),
         device_(soma::neuroncore::make_device(core_, run)) {
     context.set_device(&device_);
   }

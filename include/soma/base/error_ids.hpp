@@ -112,6 +112,8 @@ inline constexpr ErrorId neuroncore_rule_broken{"neuroncore.rule_broken"};
 inline constexpr ErrorId neuroncore_undefined{"neuroncore.undefined"};
 inline constexpr ErrorId neuroncore_undisclosed{"neuroncore.undisclosed"};
 inline constexpr ErrorId neuroncore_not_implemented{"neuroncore.not_implemented"};
+inline constexpr ErrorId neuroncore_generation{"neuroncore.generation"};
+inline constexpr ErrorId neuroncore_rule{"neuroncore.rule"};
 inline constexpr ErrorId neuroncore_race{"neuroncore.race"};
 inline constexpr ErrorId neuroncore_record{"neuroncore.record"};
 inline constexpr ErrorId neuroncore_machine{"neuroncore.machine"};

@@ -77,6 +77,8 @@ class CoreState {
   void check_transfer(const CallSite& call, const Operand& operand);
   // The rules for an operand of a Vector, Scalar or GpSimd instruction.
   void check_free(const CallSite& call, const Operand& operand);
+  // Error neuroncore.generation.
+  void check_has(const CallSite& call, Feature feature) const;
   static void check_memory(const CallSite& call, const Operand& operand, Memory memory,
                            std::string_view engine);
   static void check_same_partitions(const CallSite& call, const Operand& a, const Operand& b);

@@ -33,6 +33,7 @@ struct LinearSetting {
   DropoutSetting dropout{};
   float x_scale = 1, weight_scale = 1;  // the values of stored elements are multiplied by these
   std::optional<DType> output{};        // the result's type; none: the type of x
+  bool microscaled = false;             // as MatmulSetting::microscaled
   Accumulation accumulation{};          // for the products forward and backward
   PackedWeights* packed = nullptr;      // the weight's panels are taken from there
 };
@@ -63,6 +64,9 @@ struct MatmulSetting {
   bool transpose_a = false, transpose_b = false;  // a is [..., K, M], b is [N, K]
   // The sum runs over the rows of a batch and follows its shards: for weight gradients.
   bool over_rows = false;
+  // Both operands are numbers of fp8_e4m3fn with the accelerator's scales (ScaleRule::trn3) of
+  // groups of 32 along the sum, from its beginning on: a core may multiply codes and scales.
+  bool microscaled = false;
   Quantization a{}, b{};
   // The type of the result; not set: a's type, or fp32 for integers. Sums of 8-bit integers are
   // exact; int32 or int64 results stay exact, without scales, on the host.

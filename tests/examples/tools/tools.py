@@ -149,6 +149,14 @@ def main():
         assert told["devices"][0]["connected_to"] == [1, 3, 4, 12]
         assert [figure["value"] for figure in told["bf16_tflops"]] == [3400, 3040]
         assert told["dollars_per_hour"]["source"]
+        code, out, err = run(ls, "--instance", "trn3-ultraserver-gen2", "-t", XDG_RUNTIME_DIR=folder)
+        assert code == 0 and err == "" and "1152 cores, 2 appear as one" in out, (out, err)
+        assert "between racks       128 GB/s a chip" in out and "36 servers of 4 chips" in out, out
+        code, out, _ = run(ls, "trn2-ultraserver", "--json", XDG_RUNTIME_DIR=folder)
+        told = json.loads(out)
+        assert [link["gb_per_s"]["value"] for link in told["links"]] == [1024, 256] and told["servers"] == 4, out
+        assert told["devices"][0]["connected_to"] == [1, 3, 4, 12, 16, 48], out
+        assert [figure["value"] for figure in told["device_memory_gb_per_s"]] == [192000, 185600], out
         code, out, _ = run(ls, "trn1.32xlarge", "-j", XDG_RUNTIME_DIR=folder)
         told = json.loads(out)
         assert code == 0 and len(told) == 16 and told[0]["connected_to"] == [1, 3, 4, 12], out

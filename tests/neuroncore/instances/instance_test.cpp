@@ -19,10 +19,7 @@ using soma_test::message_of;
 namespace {
 
 std::vector<std::size_t> links(const Instance& instance, std::size_t device) {
-  std::vector<std::size_t> result;
-  for (const auto& linked : linked_chips(instance, device))
-    if (linked) result.push_back(*linked);
-  return result;
+  return linked_chips(instance, device);
 }
 
 double off(double predicted, double measured) { return std::abs(predicted / measured - 1); }
@@ -34,15 +31,32 @@ TEST_CASE("Each figure of the table of instances names its source, or is not giv
   for (const Instance& instance : instances) {
     INFO(instance.name);
     for (const Figure& figure :
-         {instance.device_gib, instance.device_gb_per_s, instance.vcpus, instance.host_gib,
+         {instance.device_gib, instance.device_gb_per_s.first, instance.device_gb_per_s.other,
+          instance.fp8_tflops, instance.links[0].gb_per_s, instance.links[1].gb_per_s,
+          instance.links[2].gb_per_s, instance.vcpus, instance.host_gib,
           instance.network_gbit.first, instance.network_gbit.other, instance.nvme_drives,
           instance.nvme_gb, instance.link_gb_per_s, instance.efa_gbit, instance.bf16_tflops.first,
           instance.bf16_tflops.other, instance.fp32_tflops.first, instance.dollars_per_hour})
       CHECK((figure.value > 0) == figure.given());
     CHECK(instance_of(instance.name).name == instance.name);
-    // Chips and cores agree with the memory and the bandwidth of one chip: 32 GiB, 820 GB/s.
-    CHECK(instance.device_gib.value == 32.0 * static_cast<double>(instance.chips));
-    CHECK(instance.device_gb_per_s.value == 820.0 * static_cast<double>(instance.chips));
+    // Chips and cores agree with the memory, the bandwidth and the peaks of one chip.
+    const bool trn1 = instance.name.starts_with("trn1"), trn2 = instance.name.starts_with("trn2");
+    const auto chips = static_cast<double>(instance.chips);
+    CHECK(instance.device_gib.value == (trn1 ? 32 : trn2 ? 96 : 144) * chips);
+    CHECK(instance.device_gb_per_s.first.value == (trn1 ? 820 : trn2 ? 3000 : 4700) * chips);
+    CHECK(instance.device_gb_per_s.disagree() == !trn1);
+    const double peak = (trn1 ? 190 : trn2 ? 667 : 671) * chips;
+    CHECK(off(instance.bf16_tflops.disagree() ? instance.bf16_tflops.other.value
+                                              : instance.bf16_tflops.first.value,
+              peak) < 0.01);
+    CHECK(instance.published_collectives == trn1);
+    CHECK(instance.name.starts_with(instance.machine->name));
+    // A core's share of the memory.
+    CHECK(instance.device_gib.value * 0x1p30 ==
+          static_cast<double>(instance.machine->hbm_bytes * instance.cores()));
+    CHECK(instance.machine->has(Feature::logical_cores) == (instance.logical_cores == 2));
+    CHECK(instance.logical_cores == (trn1 ? 1u : 2u));
+    CHECK(instance.chips_per_server() * instance.servers == instance.chips);
   }
   CHECK(instance_of("trn1.32xlarge").cores() == 32);
   CHECK(instance_of("trn1.2xlarge").network_gbit.disagree());
@@ -67,8 +81,30 @@ TEST_CASE("Chips of a torus are linked to four neighbours, and links go both way
     }
   }
   CHECK(links(instance_of("trn1.2xlarge"), 0).empty());
+  // Rings between equal places of four instances.
+  const Instance& ultra = instance_of("trn2-ultraserver");
+  CHECK(links(ultra, 0) == std::vector<std::size_t>{1, 3, 4, 12, 16, 48});
+  CHECK(links(ultra, 21) == std::vector<std::size_t>{5, 17, 20, 22, 25, 37});
+  // Switched: every chip to every chip.
+  for (const char* name : {"trn3-ultraserver-gen1", "trn3-ultraserver-gen2"}) {
+    const Instance& all = instance_of(name);
+    CHECK(links(all, 5).size() == all.chips - 1);
+    CHECK(links(all, 5)[5] == 6);
+  }
   CHECK_THAT(message_of([&] { linked_chips(large, 16); }),
              contains("below 16") && contains("[neuroncore.instance]"));
+}
+
+TEST_CASE("Times of collective operations that nobody published are refused", "[neuroncore]") {
+  for (const Instance& instance : instances) {
+    if (instance.published_collectives) continue;
+    INFO(std::string(instance.name));
+    for (const std::size_t ranks : {std::size_t{2}, instance.cores()})
+      CHECK_THAT(
+          message_of([&] { collective_seconds(Collective::all_reduce, 1e6, ranks, instance); }),
+          contains("published times") && contains("[neuroncore.instance]"));
+    CHECK(collective_seconds(Collective::all_reduce, 1e6, 1, instance) == 0);
+  }
 }
 
 // AWS Neuron documentation, nccom-test: bytes and microseconds of an all-reduce in fp32.

@@ -19,15 +19,16 @@ class DmaEngines {
   double first_free() const { return engines_[first_].free; }
   std::uint32_t first_user() const { return engines_[first_].user; }
 
-  // Deals `buffers` to the engines from `ready` on; engines that are free first get one more.
-  // Returns the time when the last buffer has moved.
-  double run(std::uint32_t user, double ready, std::uint32_t buffers, double each);
+  // Deals `buffers` to the `most` engines that are free first, from `ready` on; those that are free
+  // first get one more. Returns the time when the last buffer has moved.
+  double run(std::uint32_t user, double ready, std::uint32_t buffers, double each,
+             std::size_t most = (std::numeric_limits<std::size_t>::max)());
 
  private:
   struct Engine {
     double free = 0;
     std::uint32_t user = (std::numeric_limits<std::uint32_t>::max)();
-    bool chosen = false;
+    std::size_t chosen = 0;  // in which round, from 1 on
   };
 
   // Chooses the `most` engines that are free first; of equal ones the lowest.

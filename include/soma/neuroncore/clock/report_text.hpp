@@ -20,7 +20,7 @@ inline constexpr std::array<std::string_view, bound_count> bound_names{
 
 // The texts beside the numbers of a summary.
 struct ReportNotes {
-  std::string machine;
+  std::string machine, estimate;  // its name, and what it says of its times
   std::vector<std::string> advice, warnings;
 };
 

@@ -11,11 +11,6 @@
 
 namespace SOMA_NAMESPACE::neuroncore::detail {
 
-// The note in every output.
-inline constexpr std::string_view estimate_note =
-    "estimate by published rules, not a bound; how close it comes: docs/neuroncore.md, "
-    "\"Anchors\"";
-
 std::string percent(double share);
 std::string microseconds(double ns);
 

@@ -9,8 +9,10 @@
 //   that one began.
 //   An instruction that waits for another lane begins semaphore_hop_cycles after that one ended.
 //   Vector and GpSimd engine share a port to SBUF, Vector and Scalar engine one to PSUM: an
-//   instruction that uses the memory holds the port until it ends (architecture guide).
-//   A transfer's buffers are dealt to the DMA engines, each buffer takes buffer_ns(). Every DMA
+//   instruction that uses the memory holds the port until it ends (architecture guide). The
+//   machine's rules (Exclusion) say whether that is so, and whether each bank has a port.
+//   A transfer's buffers are dealt to the DMA engines, or to as many as serve its partitions
+//   (dma_engine_partitions); each buffer takes buffer_ns(). Every DMA
 //   engine moves the buffers of a queue in their order, and the transfers of a queue end in their
 //   order. A transfer's first byte moves dma_start_ns after its trigger, which is when its waits
 //   are over; earlier transfers of its queue hide that time. A transfer that waits holds up its own
@@ -26,6 +28,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -155,8 +158,14 @@ class Clock {
   void for_ports(std::size_t lane, const Visit& visit) {
     if (!options_.ports || lane > gpsimd_lane || lane < vector_lane) return;
     const Instruction& instruction = record_[lanes_[lane][heads_[lane].next]];
-    if (lane != scalar_lane && instruction.uses_sbuf) visit(sbuf_port_);
-    if (lane != gpsimd_lane && instruction.uses_psum) visit(psum_port_);
+    const MachineRules& rules = machine_.rules;
+    if (lane != scalar_lane && instruction.uses_sbuf && rules.vector_gpsimd_sbuf != Exclusion::none)
+      visit(sbuf_port_);
+    if (lane == gpsimd_lane || !instruction.uses_psum) return;
+    if (rules.vector_scalar_psum == Exclusion::memory) return visit(psum_ports_[0]);
+    if (rules.vector_scalar_psum == Exclusion::none) return;
+    for (std::uint64_t banks = instruction.psum_banks; banks != 0; banks &= banks - 1)
+      visit(psum_ports_[static_cast<std::size_t>(std::countr_zero(banks))]);
   }
   // When the lane's next instruction can begin, or the writing of its descriptors.
   double start_of(std::size_t lane);
@@ -176,7 +185,8 @@ class Clock {
   DmaEngines dma_;
   std::array<double, 4> hop_{};  // ns, of each engine
   std::array<Head, lane_count> heads_{};
-  Port sbuf_port_, psum_port_;
+  Port sbuf_port_;
+  std::array<Port, 64> psum_ports_{};  // one a bank, or the first for all of PSUM
   Port gpsimd_;  // the engine itself, which runs its own instructions and writes descriptors
   std::uint32_t latest_transfer_ = Timed::nobody;  // that has begun
   Timeline result_;

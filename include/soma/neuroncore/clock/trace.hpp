@@ -17,8 +17,8 @@ namespace SOMA_NAMESPACE::neuroncore::detail {
 class TraceWriter {
  public:
   TraceWriter(std::span<const Instruction> record, const RecordNames& names,
-              const Timeline& timeline, const Events& events)
-      : record_(record), names_(names), timeline_(timeline), events_(events) {}
+              const Timeline& timeline, const Events& events, std::string_view estimate)
+      : record_(record), names_(names), timeline_(timeline), events_(events), estimate_(estimate) {}
 
   std::string run();
 
@@ -46,12 +46,14 @@ class TraceWriter {
   const RecordNames& names_;
   const Timeline& timeline_;
   const Events& events_;
+  std::string_view estimate_;
   JsonWriter json_;
 };
 
 // The use of each engine and queue, in at most 100 columns: one character for each part of the
 // time.
-std::string text_timeline(std::span<const Instruction> record, const Timeline& timeline);
+std::string text_timeline(std::span<const Instruction> record, const Timeline& timeline,
+                          std::string_view estimate);
 
 }  // namespace SOMA_NAMESPACE::neuroncore::detail
 

@@ -98,6 +98,12 @@ class GpsimdEngine : public LaneEngine<GpsimdEngine, Engine::gpsimd> {
   GpsimdEngine& sequence_bounds(const Tile& dst, const Tile& ids,
                                 SourceLine source = calling_line());
 
+  // From NeuronCore-v3 on: in partitions 0, 16 .. 112 of dst [P, n + 1] (int32), the numbers of the
+  // elements of src [P, n] (fp32 or int32) that are not zero, each plus `offset`, then `padding`,
+  // and in the last place their count. Other partitions stay. Error neuroncore.generation.
+  GpsimdEngine& nonzero_with_count(const Tile& dst, const Tile& src, std::int32_t offset = 0,
+                                   std::int32_t padding = -1, SourceLine source = calling_line());
+
   // ---- custom operators
 
   // A kernel of a custom operator on the eight processors: run() computes it and returns its work.

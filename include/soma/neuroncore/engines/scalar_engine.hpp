@@ -68,9 +68,25 @@ enum class Reduce : std::uint8_t {
 struct ActivationOptions {
   float scale = 1;
   const Tile* scale_tile = nullptr;  // [P, 1] fp32, instead of scale
-  const Tile* bias = nullptr;        // [P, 1], any type but tf32; none: 0
+  const Tile* bias = nullptr;        // [P, 1], any type but tf32; none: the number
+  float bias_number = 0;             // other than 0 from NeuronCore-v3 on
   Reduce reduce = Reduce::idle;
   const Tile* reduce_result = nullptr;  // [P, 1]: the accumulators, after this instruction
+  Rounded rounded{};
+};
+
+// How activate2 folds its results into the accumulators.
+enum class Fold : std::uint8_t { add, maximum, minimum, absolute_maximum, absolute_minimum };
+
+struct Activate2Options {
+  // data op0 operand0, then op1 operand1: multiply with add, subtract or none, add with none,
+  // subtract with none, or none with none. Reversed, the operand stands in front.
+  Alu op0 = Alu::none, op1 = Alu::none;
+  ScalarOperand operand0{}, operand1{};
+  bool reverse0 = false, reverse1 = false;
+  Fold fold = Fold::add;
+  Reduce reduce = Reduce::idle;  // reset: to what `fold` begins with
+  const Tile* reduce_result = nullptr;
   Rounded rounded{};
 };
 
@@ -89,7 +105,12 @@ class ScalarEngine : public LaneEngine<ScalarEngine, Engine::scalar> {
   ScalarEngine& activation_reduce(const Tile& dst, const Tile& data, Function function,
                                   const Tile& reduce_result, ActivationOptions options = {},
                                   SourceLine source = calling_line());
-  // dst = src, through fp32 for every type: int32 loses bits above 2^24 on this engine.
+  // From NeuronCore-v4 on: dst = f((data op0 operand0) op1 operand1), and a reduction of the
+  // results before they are rounded. Error neuroncore.generation.
+  ScalarEngine& activate2(const Tile& dst, const Tile& data, Function function,
+                          const Activate2Options& options = {}, SourceLine source = calling_line());
+  // dst = src, on trn1 through fp32 for every type: int32 loses bits above 2^24 on this engine.
+  // Where the machine's rules say exact_scalar_copies, bit for bit if the types are equal.
   ScalarEngine& copy(const Tile& dst, const Tile& src, const Rounded& rounded = {},
                      SourceLine source = calling_line());
 
@@ -106,6 +127,16 @@ class ScalarEngine : public LaneEngine<ScalarEngine, Engine::scalar> {
 
   float sum(const float* x, std::size_t count) const;
 
+  void check2(const CallSite& call, const Tile& dst, const Tile& data, Function function,
+              const Activate2Options& options);
+  void compute2(const CallSite& call, const Tile& dst, const Tile& data, Function function,
+                const Activate2Options& options);
+  float fold(Fold fold, float start, float* x, std::size_t count) const;
+  // After all partitions are computed: counts arguments out of range, error neuroncore.undefined.
+  void report_range(const CallSite& call, const Tile& data, const FunctionInfo& range,
+                    const std::vector<std::uint64_t>& flagged);
+  void read_accumulators(const Tile& result, const Tile& data);
+
   std::vector<float> column_or_none(const Tile* tile);
 
   std::vector<float> accumulators_;
@@ -114,5 +145,6 @@ class ScalarEngine : public LaneEngine<ScalarEngine, Engine::scalar> {
 }  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
+#include <soma/neuroncore/engines/impl/activate2.ipp>
 #include <soma/neuroncore/engines/impl/scalar_engine.ipp>
 #endif

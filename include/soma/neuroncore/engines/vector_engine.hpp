@@ -147,6 +147,38 @@ class VectorEngine : public LaneEngine<VectorEngine, Engine::vector> {
   // dst = src transposed, up to 32 x 32, of one type: it only moves data.
   VectorEngine& transpose(const Tile& dst, const Tile& src, SourceLine source = calling_line());
 
+  // ---- of later generations (impl/vector_later.ipp); error neuroncore.generation without them
+
+  // From NeuronCore-v3 on: dst = data where (i op0 bound0) and (i op1 bound1), i being the
+  // element's number in its partition plus `first`; elsewhere the lowest fp32. The operators are
+  // equal, less, less_equal, greater and greater_equal, bounds [P, 1] fp32. result [P, 1], if
+  // given: the largest of the elements, before rounding.
+  VectorEngine& range_select(const Tile& dst, const Tile& data, Alu op0, const Tile& bound0,
+                             Alu op1, const Tile& bound1, std::int32_t first = 0,
+                             const Tile* result = nullptr, const Rounded& rounded = {},
+                             SourceLine source = calling_line());
+
+  // From NeuronCore-v4 on: dst = exp(src - largest); result [P, 1], if given: the sum of dst before
+  // rounding. Its error is not published: here it is the Scalar engine's function.
+  VectorEngine& exponential(const Tile& dst, const Tile& src, const ScalarOperand& largest = {},
+                            const Tile* result = nullptr, const Rounded& rounded = {},
+                            SourceLine source = calling_line());
+
+  // From NeuronCore-v4 on: dst = numbers of a uniform distribution from low to below high, drawn by
+  // the elements' positions. The hardware's states are not published: these are the library's own
+  // draws.
+  VectorEngine& rand2(const Tile& dst, const ScalarOperand& low, const ScalarOperand& high,
+                      const DrawPosition& position, const Rounded& rounded = {},
+                      SourceLine source = calling_line());
+
+  // From NeuronCore-v4 on: bf16 or fp16 src [P, 4 N] as MX numbers: dst, a view packed4() [P, N x
+  // 4] of fp8 e4m3fn or e5m2, and a scale of each 8 partitions of each pack, in the layout of
+  // engines/microscaling.hpp. The scale is 2^(floor(log2 amax) - emax + 1), so nothing saturates;
+  // of zeros 2^-127. Codes are rounded to nearest even; a group that has NaN or infinity gets the
+  // scale NaN (both undisclosed). Error neuroncore.rule.
+  VectorEngine& quantize_mx(const Tile& dst, const Tile& src, const Tile& scales,
+                            SourceLine source = calling_line());
+
  private:
   // ---- checks
 
@@ -194,6 +226,8 @@ class VectorEngine : public LaneEngine<VectorEngine, Engine::vector> {
   void write_indices(const Tile& tile, std::size_t p, const std::array<std::int32_t, 8>& indices);
   static std::int32_t find(const float* x, std::size_t count, float value,
                            const std::int32_t* taken, const std::int32_t* taken_end);
+  void quantize_group(const std::vector<float>& x, std::size_t packs, FloatFormat format,
+                      std::vector<float>& scaled, std::vector<std::uint8_t>& codes) const;
   // count, mean, count * variance of n elements. Overwrites the elements.
   void statistics(float* x, std::size_t n, float* out) const;
 };
@@ -203,5 +237,6 @@ class VectorEngine : public LaneEngine<VectorEngine, Engine::vector> {
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/engines/impl/vector_arithmetic.ipp>
 #include <soma/neuroncore/engines/impl/vector_engine.ipp>
+#include <soma/neuroncore/engines/impl/vector_later.ipp>
 #include <soma/neuroncore/engines/impl/vector_search.ipp>
 #endif

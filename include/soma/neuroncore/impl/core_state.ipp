@@ -88,6 +88,11 @@ SOMA_INLINE void CoreState::check_free(const CallSite& call, const Operand& oper
       "elements a partition");
 }
 
+SOMA_INLINE void CoreState::check_has(const CallSite& call, Feature feature) const {
+  if (!machine.has(feature))
+    no_such_thing(call, "instruction", info(feature).name, machine.name, info(feature).first);
+}
+
 SOMA_INLINE void CoreState::check_memory(const CallSite& call, const Operand& operand,
                                          Memory memory, std::string_view engine) {
   if (operand.tile.memory() != memory)
@@ -274,8 +279,13 @@ SOMA_INLINE void CoreState::end_random_transfer() {
 SOMA_INLINE void CoreState::record(Instruction& instruction, std::initializer_list<Operand> reads,
                                    std::initializer_list<Operand> writes) {
   CostFields& cost = instruction.cost;
-  const auto uses = [&instruction](const Tile& tile) {
+  const auto uses = [&](const Tile& tile) {
     (tile.memory() == Memory::sbuf ? instruction.uses_sbuf : instruction.uses_psum) = true;
+    if (tile.memory() == Memory::sbuf) return;
+    const Region bytes = region_of(tile);
+    for (std::size_t bank = bytes.first_byte / machine.psum_bank_bytes;
+         bank <= (bytes.last_byte - 1) / machine.psum_bank_bytes; ++bank)
+      instruction.psum_banks |= std::uint64_t{1} << bank % 64;
   };
   for (const Operand& operand : reads) {
     if (!operand.tile.defined()) continue;

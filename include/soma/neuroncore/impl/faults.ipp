@@ -43,6 +43,19 @@ SOMA_INLINE void not_implemented(const CallSite& call, std::string_view operand,
   fail(error_id::neuroncore_not_implemented, call.text(), operand, value, limit);
 }
 
+SOMA_INLINE void no_such_thing(const CallSite& call, std::string_view operand,
+                               std::string_view thing, std::string_view machine,
+                               std::size_t first_generation) {
+  fail(error_id::neuroncore_generation, call.text(), operand,
+       std::string(thing) + " on " + std::string(machine),
+       "NeuronCore-v" + std::to_string(first_generation));
+}
+
+SOMA_INLINE void layout_broken(const CallSite& call, std::string_view operand,
+                               const std::string& value, std::string_view limit) {
+  fail(error_id::neuroncore_rule, call.text(), operand, value, limit);
+}
+
 SOMA_INLINE void at_most(const CallSite& call, std::string_view operand, std::size_t value,
                          std::size_t limit, std::string_view what) {
   if (value > limit)

@@ -18,8 +18,9 @@ SOMA_INLINE const Machine& checked(const Machine& machine) {
   };
   for (const detail::MachineCount& count : detail::machine_counts) {
     const std::size_t value = machine.*count.field;
-    if (value == 0 || value > count.most)
-      refuse(count.name, std::to_string(value), "1 to " + std::to_string(count.most));
+    if ((value == 0 && !count.may_be_zero) || value > count.most)
+      refuse(count.name, std::to_string(value),
+             (count.may_be_zero ? "0 to " : "1 to ") + std::to_string(count.most));
   }
   constexpr double most = 1e9;
   for (const detail::MachineNumber& number : detail::machine_numbers) {
@@ -29,6 +30,11 @@ SOMA_INLINE const Machine& checked(const Machine& machine) {
       refuse(number.name, text_of(value),
              number.may_be_zero ? "0 to 1e+09" : "above 0, up to 1e+09");
   }
+  const MachineRules& rules = machine.rules;
+  for (const double rate : {rules.vector_fast.contiguous, rules.vector_fast.other,
+                            rules.scalar_fast.contiguous, rules.scalar_fast.other})
+    if (!(rate > 0 && rate <= most))
+      refuse("rules", text_of(rate) + " elements a cycle", "above 0, up to 1e+09");
   if (machine.dtypes == 0) refuse("dtypes", "0", "at least one type");
   return machine;
 }

@@ -43,7 +43,9 @@ class OnChipMemory {
                bool everything_fp32, bool holds_numbers);
 
   // A tile of `partitions` partitions from the first one on, with `elements` elements in each.
-  // Errors neuroncore.rule_broken: no room, no such type, too many partitions.
+  // Errors neuroncore.rule_broken: no room, no such type, too many partitions;
+  // neuroncore.generation: a type of later generations; neuroncore.not_implemented: one that this
+  // model lacks.
   Tile tile(const Machine& machine, DType dtype, std::size_t partitions, std::size_t elements,
             SourceLine source);
 

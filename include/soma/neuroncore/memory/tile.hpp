@@ -94,6 +94,9 @@ class Tile {
                SourceLine source = calling_line()) const;
   Tile pattern(std::initializer_list<PatternStep> steps, std::size_t offset = 0,
                SourceLine source = calling_line()) const;
+  // Adjacent numbers of 8 bits, four to a pack as MX products read them: [N x 4], pack j is
+  // elements 4 j to 4 j + 3.
+  Tile packed4(SourceLine source = calling_line()) const;
   // A free dimension of size 1, read `size` times.
   Tile broadcast(std::size_t dimension, std::size_t size, SourceLine source = calling_line()) const;
   // Exchanges two free dimensions.

@@ -59,8 +59,16 @@ enum class Opcode : std::uint8_t {
   dma_scatter,
   dma_sum,
   custom_operator,
+  matmul_mx,
+  quantize_mx,
+  exponential,
+  activate2,
+  rand2,
+  range_select,
+  nonzero_with_count,
 };
-inline constexpr std::size_t opcode_count = static_cast<std::size_t>(Opcode::custom_operator) + 1;
+inline constexpr std::size_t opcode_count =
+    static_cast<std::size_t>(Opcode::nonzero_with_count) + 1;
 
 constexpr std::string_view to_string(Opcode opcode) {
   constexpr std::array<std::string_view, opcode_count> names{
@@ -100,6 +108,13 @@ constexpr std::string_view to_string(Opcode opcode) {
       "dma_scatter",
       "dma_sum",
       "custom_operator",
+      "matmul_mx",
+      "quantize_mx",
+      "exponential",
+      "activate2",
+      "rand2",
+      "range_select",
+      "nonzero_with_count",
   };
   return names[static_cast<std::size_t>(opcode)];
 }
@@ -130,6 +145,7 @@ struct CostFields {
   std::uint32_t free_size = 0;
   std::uint32_t stationary = 0;   // free size of the stationary tile of a matmul
   std::uint32_t contraction = 0;  // for a matmul: partitions of both operands
+  std::uint32_t rows = 1;         // for a matmul: of the contraction, that a partition feeds
   std::uint8_t tensors = 0;       // tiles that are read
   std::uint8_t psum_tensors = 0;  // tiles in PSUM that are read
   // The types of the tiles that are read, in the order of the instruction's operands (of the first
@@ -178,6 +194,7 @@ struct Instruction {
   bool reads_previous = false;
   bool uses_sbuf = false, uses_psum = false;  // memories that it reads or writes
   bool result_in_psum = false;
+  std::uint64_t psum_banks = 0;  // bit `bank` of PSUM, modulo 64: it reads or writes that one
   Direction direction = Direction::none;
   HbmPlace hbm;
   std::uint32_t call = 0;    // for an operator: RecordNames::calls[call - 1]; 0: none

@@ -5,16 +5,18 @@
 #include <soma/neuroncore/order/instruction.hpp>
 
 #include <array>
+#include <cstddef>
 #include <string_view>
 
 namespace SOMA_NAMESPACE::neuroncore {
 
 struct VendorInstruction {
   std::string_view name{};
-  std::string_view engines{};      // that have it on NeuronCore-v2
+  std::string_view engines{};      // that have it
   std::string_view call{};         // ours, of a Core named core; empty: not here
   Opcode opcode = Opcode::matmul;  // where there is a call
   std::string_view note{};         // how ours differs, or why there is none
+  std::size_t first = 2;           // generation with it
 
   constexpr bool here() const { return !call.empty(); }
 };
@@ -24,14 +26,20 @@ inline constexpr auto vendor_instructions = std::to_array<VendorInstruction>({
     {"nc_matmul", "tensor", "core.tensor.matmul", Opcode::matmul,
      "no int8 inputs, no tiles of the array; hints that an operand is only 0 and 1 are not taken"},
     {"nc_transpose", "tensor", "core.tensor.transpose", Opcode::transpose, ""},
-    {"nc_matmul_mx", "", "", {}, "NeuronCore-v4 and later"},
-    {"quantize_mx", "", "", {}, "NeuronCore-v4 and later"},
+    {"nc_matmul", "tensor", "core.tensor.matmul_double_row", Opcode::matmul,
+     "with perf_mode double_row; no sparse products", 3},
+    {"nc_matmul_mx", "tensor", "core.tensor.matmul_mx", Opcode::matmul_mx,
+     "MXFP8 only, no tiles of the array", 4},
+    {"quantize_mx", "vector", "core.vector.quantize_mx", Opcode::quantize_mx, "", 4},
     // Scalar engine
     {"activation", "scalar", "core.scalar.activation", Opcode::activation, ""},
     {"activation_reduce", "scalar", "core.scalar.activation_reduce", Opcode::activation, ""},
     {"tensor_copy", "scalar", "core.scalar.copy", Opcode::activation, "activation with copy"},
-    {"activate2", "", "", {}, "NeuronCore-v4 and later"},
-    {"exponential", "", "", {}, "NeuronCore-v4 and later"},
+    {"activate2", "scalar", "core.scalar.activate2", Opcode::activate2, "no relu_param", 4},
+    {"exponential", "vector", "core.vector.exponential", Opcode::exponential,
+     "the accumulators are always reset and read", 4},
+    {"rand2", "vector", "core.vector.rand2", Opcode::rand2,
+     "the library's own draws: the hardware's states are not published", 4},
     // Vector engine
     {"tensor_tensor", "vector", "core.vector.tensor_tensor", Opcode::tensor_tensor, ""},
     {"tensor_scalar", "vector", "core.vector.tensor_scalar", Opcode::tensor_scalar,
@@ -67,8 +75,10 @@ inline constexpr auto vendor_instructions = std::to_array<VendorInstruction>({
      "indices may also be int32"},
     {"nc_stream_shuffle", "vector", "core.vector.stream_shuffle", Opcode::stream_shuffle, ""},
     {"nc_transpose", "vector", "core.vector.transpose", Opcode::transpose, ""},
-    {"range_select", "", "", {}, "NeuronCore-v3 and later"},
-    {"nonzero_with_count", "", "", {}, "NeuronCore-v3 and later"},
+    {"range_select", "vector", "core.vector.range_select", Opcode::range_select,
+     "the accumulators are always reset and read", 3},
+    {"nonzero_with_count", "gpsimd", "core.gpsimd.nonzero_with_count", Opcode::nonzero_with_count,
+     "", 3},
     // GpSimd engine
     {"iota", "gpsimd", "core.gpsimd.iota", Opcode::iota, ""},
     {"affine_select", "gpsimd", "core.gpsimd.affine_select", Opcode::affine_select, ""},
@@ -89,8 +99,8 @@ inline constexpr auto vendor_instructions = std::to_array<VendorInstruction>({
     {"topk", "gpsimd", "", {}, "not implemented; SDK 2.32 publishes its semantics"},
     {"builtin_custom_op", "gpsimd", "core.gpsimd.custom_operator", Opcode::custom_operator,
      "of the vendor's libraries; here for kernels of custom operators (custom_operators.md)"},
-    {"rand_set_state", "", "", {}, "NeuronCore-v3 and later"},
-    {"rand_get_state", "", "", {}, "NeuronCore-v3 and later"},
+    {"rand_set_state", "vector, gpsimd", "", {}, "a draw names its seed: there is no state", 3},
+    {"rand_get_state", "vector, gpsimd", "", {}, "a draw names its seed: there is no state", 3},
     // DMA and control
     {"dma_copy", "dma", "core.dma.load, core.dma.store", Opcode::dma_copy, ""},
     {"dma_copy", "dma", "core.dma.copy", Opcode::dma_copy, "within SBUF"},
@@ -110,8 +120,13 @@ inline constexpr auto vendor_instructions = std::to_array<VendorInstruction>({
      "",
      {},
      "a slice made at run time does it"},
-    {"core_barrier", "", "", {}, "NeuronCore-v3 and later"},
-    {"sendrecv", "", "", {}, "NeuronCore-v3 and later"},
+    {"core_barrier",
+     "all",
+     "",
+     {},
+     "of two cores that appear as one: LogicalCore::core_barrier",
+     3},
+    {"sendrecv", "gpsimd, dma", "", {}, "of two cores that appear as one: not implemented", 3},
 });
 
 }  // namespace SOMA_NAMESPACE::neuroncore

@@ -32,6 +32,7 @@ SOMA_INLINE void fields(FieldVisitor& visitor, LinearSetting& setting) {
   visitor.key("output", setting.output);
   visitor.key("accumulation", setting.accumulation);
   // Listed where there is one, so that keys without it stay as they are.
+  if (setting.microscaled) visitor.key("microscaled", setting.microscaled);
   if (setting.packed != nullptr) visitor.pointer("packed", setting.packed);
 }
 
@@ -58,6 +59,7 @@ SOMA_INLINE void fields(FieldVisitor& visitor, MatmulSetting& setting) {
   visitor.key("output", setting.output);
   visitor.pointer("factor", setting.factor);
   visitor.key("accumulation", setting.accumulation);
+  if (setting.microscaled) visitor.key("microscaled", setting.microscaled);
 }
 
 SOMA_INLINE void fields(FieldVisitor& visitor, AttentionSetting& setting) {

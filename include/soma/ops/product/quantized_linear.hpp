@@ -56,6 +56,16 @@ constexpr bool is_cast(const Quantizer& quantizer) {
          quantizer.rounding == Rounding::nearest_even && dtype_index(quantizer.format) >= 0;
 }
 
+// True if converted numbers are those of the accelerator's own MX products.
+constexpr bool is_microscaled(const Quantizer& quantizer) {
+  const Scaling& scaling = quantizer.scaling;
+  return dtype_index(quantizer.format.with(Overflow::special)) ==
+             static_cast<int>(DType::fp8_e4m3fn) &&
+         !quantizer.own.defined() && scaling.policy == ScalePolicy::current &&
+         scaling.granularity == Granularity::group_32 && scaling.format == ScaleFormat::mx &&
+         scaling.rule == ScaleRule::trn3;
+}
+
 // The same as ops::quantize, but without amax, which is for scales only.
 inline Outputs cast_operand(Context& context, const Quantizer& quantizer, const Tensor& x) {
   const CastSetting setting{.dtype = find_dtype(quantizer.format)};
@@ -165,6 +175,8 @@ inline void quantized_linear_host(const OperatorCall& call) {
                     .x_scale = input.scale,
                     .weight_scale = kernel.scale,
                     .output = x.dtype(),
+                    .microscaled = is_microscaled(quantizer_of(formats.x, false)) &&
+                                   is_microscaled(quantizer_of(formats.weight, false)),
                     .accumulation = formats.accumulation},
       {input.values, kernel.values, input_or_none(call.inputs, 2), input_or_none(call.inputs, 3)},
       call.sequences);
@@ -197,7 +209,9 @@ inline void quantized_linear_gradient(const GradientCall& call) {
         converted_weight(context, formats, call.inputs[1], true, setting);
     call.input_gradients[0].values =
         run(context, ops::matmul,
-            MatmulSetting{.a = {.scale = dy.scale},
+            MatmulSetting{.microscaled = is_microscaled(quantizer_of(formats.gradient, false)) &&
+                                         is_microscaled(quantizer_of(formats.weight, true)),
+                          .a = {.scale = dy.scale},
                           .b = {.scale = kernel.scale},
                           .output = call.sum_type(0).value_or(
                               formats.input_gradient.value_or(call.inputs[0].dtype())),

@@ -46,7 +46,7 @@ inline void linear(Core& core, const OperatorCall& call) {
       detail::matmul_operand(x.view(), false, x_scale, weight.dtype(), weight_scale);
   const InnerOperand b =
       detail::matmul_operand(weight.view(), false, weight_scale, x.dtype(), x_scale);
-  product(core, a, b, [&](const Tile& sums, std::size_t row, std::size_t column) {
+  const auto finish = [&](const Tile& sums, std::size_t row, std::size_t column) {
     const std::size_t height = sums.partitions(), width = sums.free_size();
     const auto block = [&](const HbmView& view) {
       return view.rows(row, row + height).columns(column, column + width);
@@ -97,7 +97,8 @@ inline void linear(Core& core, const OperatorCall& call) {
       core.vector.tensor_tensor(next(), at, residual_tile, Alu::add);
     }
     core.dma.queue(store_queue).store(block(y), result);
-  });
+  };
+  product(core, a, b, finish, setting.microscaled);
 }
 
 }  // namespace SOMA_NAMESPACE::programs

@@ -50,18 +50,20 @@ inline void matmul(Core& core, const OperatorCall& call) {
     const DeviceRows a(core, stacks ? all_a.select(0, i) : all_a);
     const DeviceRows b(core, stacks ? all_b.select(0, i) : all_b);
     Pair out(core, y.dtype(), (std::min)(sizes.m, lanes), (std::min)(sizes.n, bank_columns));
-    product(core,
-            detail::matmul_operand(a.view(), setting.transpose_a, setting.a, b.dtype(), setting.b),
-            detail::matmul_operand(b.view(), !setting.transpose_b, setting.b, a.dtype(), setting.a),
-            [&](const Tile& sums, std::size_t row, std::size_t column) {
-              const Tile rounded = out.next(sums.partitions(), sums.free_size());
-              core.scalar.copy(rounded, sums);
-              const std::size_t first = i * sizes.m + row;
-              core.dma.queue(store_queue)
-                  .store(target.rows(first, first + sums.partitions())
-                             .columns(column, column + sums.free_size()),
-                         rounded);
-            });
+    product(
+        core,
+        detail::matmul_operand(a.view(), setting.transpose_a, setting.a, b.dtype(), setting.b),
+        detail::matmul_operand(b.view(), !setting.transpose_b, setting.b, a.dtype(), setting.a),
+        [&](const Tile& sums, std::size_t row, std::size_t column) {
+          const Tile rounded = out.next(sums.partitions(), sums.free_size());
+          core.scalar.copy(rounded, sums);
+          const std::size_t first = i * sizes.m + row;
+          core.dma.queue(store_queue)
+              .store(target.rows(first, first + sums.partitions())
+                         .columns(column, column + sums.free_size()),
+                     rounded);
+        },
+        setting.microscaled);
   }
 }
 

@@ -12,16 +12,17 @@
 namespace SOMA_NAMESPACE::neuroncore::detail {
 
 SOMA_INLINE double DmaEngines::run(std::uint32_t user, double ready, std::uint32_t buffers,
-                                   double each) {
-  const std::size_t count = engines_.size();
+                                   double each, std::size_t most) {
+  const std::size_t all = engines_.size(), count = (std::clamp)(most, std::size_t{1}, all);
   const std::size_t more = buffers % count;
   const auto base = static_cast<double>(buffers / count);
-  if (more != 0) choose(more);
+  choose(count == all ? more : count);
   double last = ready;
-  for (std::size_t i = 0; i < count; ++i) {
-    Engine& engine = engines_[i];
-    const double share = more != 0 && engine.chosen ? base + 1 : base;
-    engine.chosen = false;
+  for (Engine& engine : engines_) {
+    const bool takes_part = count == all || engine.chosen != 0;
+    const bool takes_more = engine.chosen != 0 && engine.chosen <= more;
+    const double share = takes_part ? base + (takes_more ? 1 : 0) : 0;
+    engine.chosen = 0;
     if (share == 0) continue;
     const double busy = share * each;
     engine.free = (std::max)(engine.free, ready) + busy;
@@ -29,17 +30,17 @@ SOMA_INLINE double DmaEngines::run(std::uint32_t user, double ready, std::uint32
     last = (std::max)(last, engine.free);
   }
   first_ = 0;
-  for (std::size_t i = 1; i < count; ++i)
+  for (std::size_t i = 1; i < all; ++i)
     if (engines_[i].free < engines_[first_].free) first_ = i;
   return last;
 }
 
 SOMA_INLINE void DmaEngines::choose(std::size_t most) {
-  for (std::size_t round = 0; round < most; ++round) {
+  for (std::size_t round = 1; round <= most; ++round) {
     Engine* best = nullptr;
     for (Engine& engine : engines_)
-      if (!engine.chosen && (best == nullptr || engine.free < best->free)) best = &engine;
-    best->chosen = true;
+      if (engine.chosen == 0 && (best == nullptr || engine.free < best->free)) best = &engine;
+    best->chosen = round;
   }
 }
 

@@ -52,7 +52,7 @@ SOMA_INLINE std::string PageWriter::run() {
   html_.append(page_style).append("</style></head><body>\n<h1>");
   text(microseconds(summary_.ns) + " us on " + notes_.machine);
   html_.append("</h1>\n<p class=\"note\">");
-  text(estimate_note);
+  text(notes_.estimate);
   html_.append("</p>\n");
   lines("warning", notes_.warnings);
   html_.append("<h2>Timeline</h2>\n<p>The wheel zooms, dragging moves, a double click shows all. ");

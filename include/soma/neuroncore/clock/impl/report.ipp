@@ -27,6 +27,7 @@ SOMA_INLINE Report::Report(std::span<const Instruction> record, const RecordName
       timeline_(soma::neuroncore::timeline(record, machine, options.clock)),
       summary_(soma::neuroncore::summary(record, names, machine, timeline_)) {
   notes_.machine = machine.name;
+  notes_.estimate = machine.estimate;
   for (const Advice& found : advice(record, machine, timeline_, options.clock))
     notes_.advice.push_back(to_string(found));
   if (options.hbm_in_use > machine.hbm_bytes)
@@ -42,11 +43,11 @@ SOMA_INLINE std::string Report::text() const {
 SOMA_INLINE std::string Report::json() const { return detail::report_json(summary_, notes_); }
 
 SOMA_INLINE std::string Report::text_timeline() const {
-  return detail::text_timeline(record_, timeline_);
+  return detail::text_timeline(record_, timeline_, notes_.estimate);
 }
 
 SOMA_INLINE std::string Report::trace() const {
-  return detail::TraceWriter(record_, names_, timeline_, events()).run();
+  return detail::TraceWriter(record_, names_, timeline_, events(), notes_.estimate).run();
 }
 
 SOMA_INLINE std::string Report::html() const {

@@ -61,7 +61,7 @@ SOMA_INLINE void append_lanes(std::string& text, const Summary& summary) {
 
 SOMA_INLINE std::string report_text(const Summary& summary, const ReportNotes& notes,
                                     std::size_t most) {
-  std::string text(estimate_note);
+  std::string text(notes.estimate);
   text.append("\n").append(microseconds(summary.ns)).append(" us on ").append(notes.machine);
   text.append(", ").append(std::to_string(summary.instructions)).append(" instructions\n");
   for (const std::string& warning : notes.warnings)
@@ -88,7 +88,7 @@ SOMA_INLINE std::string report_text(const Summary& summary, const ReportNotes& n
 
 SOMA_INLINE std::string report_json(const Summary& summary, const ReportNotes& notes) {
   JsonWriter json;
-  json.begin('{').key("estimate").raw("true").key("note").string(estimate_note);
+  json.begin('{').key("estimate").raw("true").key("note").string(notes.estimate);
   json.key("machine").string(notes.machine).key("ns").number(summary.ns, 3);
   json.key("instructions").number(summary.instructions);
   json.key("bounds").begin('[');

@@ -238,7 +238,8 @@ SOMA_INLINE void Clock::begin(std::size_t lane) {
     const bool own = user != Timed::nobody && record_[user].position.lane == lane;
     head.wait(dma_.first_free(), user, own ? Bound::lane : Bound::dma_engines);
     timed.end = dma_.run(index, head.ready, instruction.cost.buffers,
-                         buffer_ns(instruction, machine_) * factor(index));
+                         buffer_ns(instruction, machine_) * factor(index),
+                         engines_of(instruction, machine_));
     if (head.next != 0)
       timed.end = (std::max)(timed.end, result_.instructions[lanes_[lane][head.next - 1]].end);
   } else {

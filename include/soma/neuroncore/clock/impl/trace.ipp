@@ -16,10 +16,10 @@ namespace SOMA_NAMESPACE::neuroncore::detail {
 
 SOMA_INLINE std::string TraceWriter::run() {
   json_.begin('{').key("displayTimeUnit").string("ns").key("otherData").begin('{');
-  json_.key("note").string(estimate_note);
+  json_.key("note").string(estimate_);
   json_.key("left out").string(events_.left_out_text()).end('}');
   json_.key("traceEvents").begin('[');
-  name("process_name", 0, "NeuronCore, " + std::string(estimate_note));
+  name("process_name", 0, "NeuronCore, " + std::string(estimate_));
   std::array<bool, lane_count> used{};
   for (const Instruction& instruction : record_) used[instruction.position.lane] = true;
   for (std::size_t lane = 0; lane < lane_count; ++lane)
@@ -147,8 +147,8 @@ SOMA_INLINE void TraceWriter::left_out() {
   json_.raw(trace_time(whole_ns(at))).end('}');
 }
 
-SOMA_INLINE std::string text_timeline(std::span<const Instruction> record,
-                                      const Timeline& timeline) {
+SOMA_INLINE std::string text_timeline(std::span<const Instruction> record, const Timeline& timeline,
+                                      std::string_view estimate) {
   constexpr std::size_t columns = 80, name_columns = 14;
   std::array<std::vector<double>, lane_count> busy;
   const double width = timeline.ns / columns;
@@ -162,7 +162,7 @@ SOMA_INLINE std::string text_timeline(std::span<const Instruction> record,
       row[column] += (std::min)(timed.end, begin + width) - (std::max)(timed.start, begin);
     }
   }
-  std::string text(estimate_note);
+  std::string text(estimate);
   text.append("\n").append(microseconds(timeline.ns)).append(" us; busy: . a bit, + half, # all\n");
   for (std::size_t lane = 0; lane < lane_count; ++lane) {
     if (busy[lane].empty()) continue;

@@ -352,4 +352,63 @@ SOMA_INLINE void GpsimdEngine::reduce_floats(const Tile& dst, const Tile& data, 
   });
 }
 
+SOMA_INLINE GpsimdEngine& GpsimdEngine::nonzero_with_count(const Tile& dst, const Tile& src,
+                                                           std::int32_t offset,
+                                                           std::int32_t padding,
+                                                           SourceLine source) {
+  const CallSite call{"nonzero_with_count", source};
+  core_.check_has(call, Feature::nonzero_with_count);
+  core_.check_free(call, {"src", src});
+  core_.check_free(call, {"dst", dst});
+  check_reached(call, {{"src", src}, {"dst", dst}});
+  CoreState::check_same_partitions(call, {"src", src}, {"dst", dst});
+  if (src.dtype() != DType::fp32 && src.dtype() != DType::int32)
+    rule_broken(call, {"src", src}, src.describe(), "fp32 or int32");
+  check_type(call, {"dst", dst}, DType::int32);
+  const std::size_t count = src.free_size();
+  if (dst.free_size() != count + 1)
+    rule_broken(call, {"dst", dst}, dst.describe(),
+                std::to_string(count + 1) + " elements a partition: one more than src");
+  // A processor reads and writes the first of its 16 partitions.
+  constexpr std::size_t step = 16;
+  Tile from[8], to[8];
+  for (std::size_t p = 0; p < src.partitions() && p / step < 8; p += step) {
+    from[p / step] = src.rows(p, p + 1);
+    to[p / step] = dst.rows(p, p + 1);
+  }
+  const Running running = core_.begin(source, Opcode::nonzero_with_count, lane,
+                                      {{"src", from[0]},
+                                       {"src", from[1]},
+                                       {"src", from[2]},
+                                       {"src", from[3]},
+                                       {"src", from[4]},
+                                       {"src", from[5]},
+                                       {"src", from[6]},
+                                       {"src", from[7]}},
+                                      {{"dst", to[0]},
+                                       {"dst", to[1]},
+                                       {"dst", to[2]},
+                                       {"dst", to[3]},
+                                       {"dst", to[4]},
+                                       {"dst", to[5]},
+                                       {"dst", to[6]},
+                                       {"dst", to[7]}},
+                                      CoreState::cost_of(src));
+  for (std::size_t i = 0; i < 8 && to[i].defined(); ++i) {
+    if (core_.options.compute) {
+      std::vector<std::uint32_t> bits(count);
+      read_codes(core_.sbuf, from[i], 0, bits.data());
+      std::vector<std::int32_t> out(count + 1, padding);
+      std::int32_t found = 0;
+      for (std::size_t j = 0; j < count; ++j)
+        if (src.dtype() == DType::int32 ? bits[j] != 0 : bits[j] << 1 != 0)
+          out[static_cast<std::size_t>(found++)] = offset + static_cast<std::int32_t>(j);
+      out[count] = found;
+      write_codes(core_.sbuf, to[i], 0, out.data());
+    }
+    core_.end(to[i]);
+  }
+  return *this;
+}
+
 }  // namespace SOMA_NAMESPACE::neuroncore

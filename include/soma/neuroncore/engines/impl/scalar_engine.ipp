@@ -39,12 +39,13 @@ SOMA_INLINE ScalarEngine& ScalarEngine::activation(const Tile& dst, const Tile& 
   }
   compute(call, dst, data, function, options);
   core_.end(dst);
-  if (options.reduce_result != nullptr) {
-    const auto first = accumulators_.begin() + static_cast<std::ptrdiff_t>(data.first_partition());
-    write_column(*options.reduce_result,
-                 {first, first + static_cast<std::ptrdiff_t>(data.partitions())});
-  }
+  if (options.reduce_result != nullptr) read_accumulators(*options.reduce_result, data);
   return *this;
+}
+
+SOMA_INLINE void ScalarEngine::read_accumulators(const Tile& result, const Tile& data) {
+  const auto first = accumulators_.begin() + static_cast<std::ptrdiff_t>(data.first_partition());
+  write_column(result, {first, first + static_cast<std::ptrdiff_t>(data.partitions())});
 }
 
 SOMA_INLINE ScalarEngine& ScalarEngine::activation_reduce(const Tile& dst, const Tile& data,
@@ -59,7 +60,14 @@ SOMA_INLINE ScalarEngine& ScalarEngine::activation_reduce(const Tile& dst, const
 
 SOMA_INLINE ScalarEngine& ScalarEngine::copy(const Tile& dst, const Tile& src,
                                              const Rounded& rounded, SourceLine source) {
-  return activation(dst, src, Function::copy, {.rounded = rounded}, source);
+  if (!core_.machine.rules.exact_scalar_copies)
+    return activation(dst, src, Function::copy, {.rounded = rounded}, source);
+  check_same({"copy", source}, dst, src);
+  const Running running = core_.begin(source, Opcode::copy, lane, {{"src", src}}, {{"dst", dst}});
+  if (core_.dry(dst)) return *this;
+  copy_elements(dst, src, rounded);
+  core_.end(dst);
+  return *this;
 }
 
 SOMA_INLINE void ScalarEngine::check(const CallSite& call, const Tile& dst, const Tile& data,
@@ -77,12 +85,18 @@ SOMA_INLINE void ScalarEngine::check(const CallSite& call, const Tile& dst, cons
   check_column("scale", options.scale_tile);
   check_column("bias", options.bias);
   check_column("reduce_result", options.reduce_result);
+  if (options.bias_number != 0) core_.check_has(call, Feature::number_bias);
+  if (options.bias_number != 0 && options.bias != nullptr)
+    rule_broken(call, {"bias", *options.bias}, options.bias->describe(),
+                "a tile or a number other than 0, not both");
   if (options.scale_tile != nullptr && options.scale_tile->dtype() != DType::fp32)
     rule_broken(call, {"scale", *options.scale_tile}, options.scale_tile->describe(), "fp32");
   if (options.bias != nullptr && options.bias->dtype() == DType::tf32)
     rule_broken(call, {"bias", *options.bias}, options.bias->describe(), "a type other than tf32");
   if (options.bias != nullptr && function == Function::reciprocal)
     rule_broken(call, {"bias", *options.bias}, options.bias->describe(), "no bias with reciprocal");
+  if (options.bias_number != 0 && function == Function::reciprocal)
+    rule_broken(call, "bias_number", text_of(options.bias_number), "no bias with reciprocal");
 }
 
 SOMA_INLINE void ScalarEngine::compute(const CallSite& call, const Tile& dst, const Tile& data,
@@ -104,7 +118,8 @@ SOMA_INLINE void ScalarEngine::compute(const CallSite& call, const Tile& dst, co
         reader.copy(p, x);
         const float scale = scales.empty() ? options.scale : scales[p];
         if (scale != 1) kernels.alu_scalar(Alu::multiply, x, scale, false, x, count);
-        if (!biases.empty()) kernels.alu_scalar(Alu::add, x, biases[p], false, x, count);
+        const float bias = biases.empty() ? options.bias_number : biases[p];
+        if (!biases.empty() || bias != 0) kernels.alu_scalar(Alu::add, x, bias, false, x, count);
         if (limited) std::memcpy(other, x, count * sizeof(float));
         if (function != Function::copy) kernels.activate(function, x, x, count);
         if (limited) flagged[p] = check_range(function, range, other, x, count);
@@ -114,6 +129,12 @@ SOMA_INLINE void ScalarEngine::compute(const CallSite& call, const Tile& dst, co
           accumulators[p] += sum(x, count);
         writer.write(p, x, other);
       });
+  report_range(call, data, range, flagged);
+}
+
+SOMA_INLINE void ScalarEngine::report_range(const CallSite& call, const Tile& data,
+                                            const FunctionInfo& range,
+                                            const std::vector<std::uint64_t>& flagged) {
   for (const std::uint64_t elements : flagged) core_.statistics.out_of_range += elements;
   if (core_.options.out_of_range == OutOfRange::error)
     for (std::size_t p = 0; p < flagged.size(); ++p)

@@ -3,6 +3,7 @@
 
 #include <soma/neuroncore/engines/tensor_engine.hpp>
 
+#include <soma/neuroncore/engines/microscaling.hpp>
 #include <soma/neuroncore/engines/sequencer.hpp>
 
 #include <algorithm>
@@ -17,42 +18,150 @@ namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE TensorEngine& TensorEngine::matmul(const Tile& dst, const Tile& stationary,
                                                const Tile& moving, Accumulate accumulate,
-                                               ProductUse use, SourceLine source) {
+                                               ProductUse use, const Rounded& rounded,
+                                               SourceLine source) {
   const CallSite call{"matmul", source};
   check_inputs(call, stationary, moving);
+  const Product product{.dst = dst,
+                        .stationary = stationary,
+                        .moving = moving,
+                        .m = stationary.free_size(),
+                        .n = moving.free_size(),
+                        .accumulate = accumulate,
+                        .rounded = rounded};
+  check_product(call, product);
+  check_pair(call, stationary, moving);
+  return run(call, Opcode::matmul, use, product);
+}
+
+SOMA_INLINE TensorEngine& TensorEngine::matmul_double_row(const Tile& dst, const Tile& stationary,
+                                                          const Tile& moving, Accumulate accumulate,
+                                                          const Rounded& rounded,
+                                                          SourceLine source) {
+  const CallSite call{"matmul_double_row", source};
+  core_.check_has(call, Feature::double_row);
+  check_inputs(call, stationary, moving);
+  const std::size_t rows = core_.machine.fp8_rows;
+  for (const Operand& operand : {Operand{"stationary", stationary}, Operand{"moving", moving}}) {
+    const DType dtype = operand.tile.dtype();
+    if (dtype != DType::fp8_e4m3 && dtype != DType::fp8_e5m2 && dtype != DType::fp8_e4m3fn)
+      rule_broken(call, operand, operand.tile.describe(), "fp8_e4m3, fp8_e5m2 or fp8_e4m3fn");
+    if (operand.tile.rank() < 2 || operand.tile.dimension(0).size != rows)
+      rule_broken(call, operand, operand.tile.describe(),
+                  "[K, " + std::to_string(rows) + " x columns]");
+  }
+  const Product product{.dst = dst,
+                        .stationary = stationary,
+                        .moving = moving,
+                        .m = stationary.free_size() / rows,
+                        .n = moving.free_size() / rows,
+                        .accumulate = accumulate,
+                        .rounded = rounded,
+                        .rows = rows};
+  check_product(call, product);
+  check_pair(call, stationary, moving);
+  return run(call, Opcode::matmul, ProductUse::product, product);
+}
+
+SOMA_INLINE TensorEngine& TensorEngine::matmul_mx(const Tile& dst, const Tile& stationary,
+                                                  const Tile& moving, const Tile& stationary_scales,
+                                                  const Tile& moving_scales, Accumulate accumulate,
+                                                  const Rounded& rounded, SourceLine source) {
+  const CallSite call{"matmul_mx", source};
+  core_.check_has(call, Feature::matmul_mx);
+  check_inputs(call, stationary, moving);
+  detail::check_packed(call, {"stationary", stationary});
+  detail::check_packed(call, {"moving", moving});
+  const Product product{.dst = dst,
+                        .stationary = stationary,
+                        .moving = moving,
+                        .m = stationary.dimension(0).size,
+                        .n = moving.dimension(0).size,
+                        .accumulate = accumulate,
+                        .rounded = rounded,
+                        .rows = core_.machine.mx_rows,
+                        .stationary_scales = &stationary_scales,
+                        .moving_scales = &moving_scales};
+  check_product(call, product);
+  if (product.m % 2 != 0)
+    layout_broken(call, Operand{"stationary", stationary}.text(),
+                  std::to_string(product.m) + " columns", "an even number of columns");
+  detail::check_scales(core_, call, {"stationary_scales", stationary_scales}, stationary);
+  detail::check_scales(core_, call, {"moving_scales", moving_scales}, moving);
+  return run(call, Opcode::matmul_mx, ProductUse::product, product);
+}
+
+SOMA_INLINE void TensorEngine::check_product(const CallSite& call, const Product& product) {
   const Machine& machine = core_.machine;
-  if (stationary.partitions() != moving.partitions())
-    rule_broken(call, {"moving", moving}, moving.describe(),
-                "the " + std::to_string(stationary.partitions()) +
+  const Operand stationary{"stationary", product.stationary}, moving{"moving", product.moving},
+      dst{"dst", product.dst};
+  if (stationary.tile.partitions() != moving.tile.partitions())
+    rule_broken(call, moving, moving.tile.describe(),
+                "the " + std::to_string(stationary.tile.partitions()) +
                     " partitions of stationary: the contraction runs over them");
-  at_most(call, {"stationary", stationary}, stationary.free_size(), machine.matmul_stationary_free,
+  at_most(call, stationary, product.m, machine.matmul_stationary_free, "elements a partition");
+  const bool narrow = dst.tile.dtype() == DType::bf16;
+  at_most(call, moving, product.n,
+          narrow && machine.has(Feature::bf16_sums) ? machine.matmul_moving_free_bf16
+                                                    : machine.matmul_moving_free,
           "elements a partition");
-  at_most(call, {"moving", moving}, moving.free_size(), machine.matmul_moving_free,
-          "elements a partition");
-  check_destination(call, dst);
-  if (dst.dtype() != DType::fp32) rule_broken(call, {"dst", dst}, dst.describe(), "fp32");
-  if (dst.partitions() != stationary.free_size() || dst.free_size() != moving.free_size())
-    rule_broken(call, {"dst", dst}, dst.describe(),
-                "[" + std::to_string(stationary.free_size()) + ", " +
-                    std::to_string(moving.free_size()) + "], the free sizes of the inputs");
+  check_destination(call, dst.tile);
+  if (narrow) core_.check_has(call, Feature::bf16_sums);
+  if (!narrow && dst.tile.dtype() != DType::fp32)
+    rule_broken(call, dst, dst.tile.describe(), "fp32");
+  if (dst.tile.partitions() != product.m || dst.tile.free_size() != product.n)
+    rule_broken(call, dst, dst.tile.describe(),
+                "[" + std::to_string(product.m) + ", " + std::to_string(product.n) +
+                    "], the free sizes of the inputs");
+}
+
+SOMA_INLINE void TensorEngine::check_pair(const CallSite& call, const Tile& stationary,
+                                          const Tile& moving) {
+  const DType a = stationary.dtype(), b = moving.dtype();
   const auto wide = [](DType dtype) { return dtype == DType::fp32 || dtype == DType::tf32; };
-  if (wide(stationary.dtype()) != wide(moving.dtype()))
+  if (wide(a) != wide(b))
     rule_broken(call, {"moving", moving}, moving.describe(),
                 "fp32 or tf32 with each other, the narrower types with each other (stationary is " +
-                    std::string(to_string(stationary.dtype())) + ")");
+                    std::string(to_string(a)) + ")");
+  const auto either = [&](DType dtype) { return a == dtype || b == dtype; };
+  if (either(DType::fp8_e4m3) && either(DType::fp8_e4m3fn))
+    layout_broken(
+        call, Operand{"moving", moving}.text(), moving.describe(),
+        "fp8_e4m3 or fp8_e4m3fn, not both (stationary is " + std::string(to_string(a)) + ")");
+}
+
+SOMA_INLINE TensorEngine& TensorEngine::run(const CallSite& call, Opcode opcode, ProductUse use,
+                                            const Product& product) {
+  const Tile& dst = product.dst;
   CostFields cost;
-  cost.stationary = static_cast<std::uint32_t>(stationary.free_size());
-  cost.contraction = static_cast<std::uint32_t>(stationary.partitions());
+  cost.stationary = static_cast<std::uint32_t>(product.m);
+  cost.contraction = static_cast<std::uint32_t>(product.stationary.partitions());
+  cost.rows = static_cast<std::uint32_t>(product.rows);
   cost.transposes = use == ProductUse::transpose;
-  const Running running =
-      core_.begin(source, Opcode::matmul, lane, {{"stationary", stationary}, {"moving", moving}},
-                  {{"dst", dst}}, cost);
-  if (accumulate == Accumulate::yes && !core_.psum.written_by_matmul(dst))
+  detail::ScaleTiles a, b;
+  if (product.is_mx()) {
+    a = detail::scale_tiles(*product.stationary_scales, product.stationary);
+    b = detail::scale_tiles(*product.moving_scales, product.moving);
+  }
+  const Running running = core_.begin(call.source, opcode, lane,
+                                      {{"stationary", product.stationary},
+                                       {"moving", product.moving},
+                                       {"stationary_scales", a[0]},
+                                       {"stationary_scales", a[1]},
+                                       {"stationary_scales", a[2]},
+                                       {"stationary_scales", a[3]},
+                                       {"moving_scales", b[0]},
+                                       {"moving_scales", b[1]},
+                                       {"moving_scales", b[2]},
+                                       {"moving_scales", b[3]}},
+                                      {{"dst", dst}}, cost);
+  const bool adds = product.accumulate == Accumulate::yes;
+  if (adds && !core_.machine.rules.adds_to_any_psum && !core_.psum.written_by_matmul(dst))
     undefined(call, {"dst", dst}, dst.describe() + " that no matmul wrote last",
               "an accumulation group that began with Accumulate::no");
   if (core_.dry(dst, Written::matmul)) return *this;
-  if (accumulate == Accumulate::yes) core_.show_kept(dst);
-  multiply(dst, stationary, moving, accumulate);
+  if (adds) core_.show_kept(dst);
+  multiply(product);
   core_.end(dst, Written::matmul);
   return *this;
 }
@@ -101,59 +210,112 @@ SOMA_INLINE void TensorEngine::check_destination(const CallSite& call, const Til
   CoreState::check_memory(call, {"dst", dst}, Memory::psum, "Tensor");
   const Region bytes = region_of(dst);
   const std::size_t bank = core_.machine.psum_bank_bytes;
-  if (bytes.first_byte / bank != (bytes.last_byte - 1) / bank)
+  const std::size_t most = core_.machine.matmul_banks;
+  if ((bytes.last_byte - 1) / bank - bytes.first_byte / bank >= most)
     rule_broken(call, {"dst", dst},
                 "bytes " + std::to_string(bytes.first_byte) + " to " +
                     std::to_string(bytes.last_byte) + " of a partition",
-                "within one PSUM bank of " + std::to_string(bank) + " bytes");
+                most == 1 ? "within one PSUM bank of " + std::to_string(bank) + " bytes"
+                          : "within " + std::to_string(most) + " PSUM banks of " +
+                                std::to_string(bank) + " bytes");
 }
 
-SOMA_INLINE void TensorEngine::widen(const Tile& tile, float* to, std::size_t padded) {
+SOMA_INLINE void TensorEngine::widen(const Tile& tile, std::size_t count, std::size_t rows,
+                                     float* to, std::size_t padded) {
   const PartitionReader reader(core_.kernels, core_.sbuf, tile);
-  const std::size_t count = tile.free_size();
-  for (std::size_t p = 0; p < tile.partitions(); ++p, to += padded) {
-    reader.copy(p, to);
-    std::fill(to + count, to + padded, 0.0f);
+  std::vector<float> all(rows == 1 ? 0 : count * rows);
+  for (std::size_t p = 0; p < tile.partitions(); ++p) {
+    if (rows != 1) reader.copy(p, all.data());
+    for (std::size_t row = 0; row < rows; ++row, to += padded) {
+      if (rows == 1)
+        reader.copy(p, to);
+      else
+        std::copy_n(&all[row * count], count, to);
+      std::fill(to + count, to + padded, 0.0f);
+    }
   }
 }
 
-SOMA_INLINE void TensorEngine::multiply(const Tile& dst, const Tile& stationary, const Tile& moving,
-                                        Accumulate accumulate) {
-  const std::size_t k = stationary.partitions(), m = stationary.free_size();
-  const std::size_t n = moving.free_size();
+SOMA_INLINE bool TensorEngine::widen_mx(const Tile& tile, const Tile& scales, std::size_t count,
+                                        float* to, std::size_t padded) {
+  bool fits = true;
+  detail::for_mx_rows(core_, tile, scales, [&](std::size_t row, const double* numbers) {
+    float* out = to + row * padded;
+    for (std::size_t j = 0; j < count; ++j) {
+      out[j] = static_cast<float>(numbers[j]);
+      fits = fits && std::isfinite(out[j]) == std::isfinite(numbers[j]);
+    }
+    std::fill(out + count, out + padded, 0.0f);
+  });
+  return fits;
+}
+
+SOMA_INLINE void TensorEngine::multiply(const Product& product) {
+  const Tile& dst = product.dst;
+  const std::size_t k = product.depth(), m = product.m, n = product.n;
   const std::size_t m_padded = (m + 15) / 16 * 16, n_padded = (n + 31) / 32 * 32;
   const Storage memory = Storage::allocate(
       core_.context.heap(), (k * m_padded + k * n_padded + m * n_padded) * sizeof(float));
   auto* a = reinterpret_cast<float*>(memory.data());
   float *b = a + k * m_padded, *sums = b + k * n_padded;
-  widen(stationary, a, m_padded);
-  widen(moving, b, n_padded);
+  bool fits = true;
+  if (product.is_mx()) {
+    fits = widen_mx(product.stationary, *product.stationary_scales, m, a, m_padded);
+    fits = widen_mx(product.moving, *product.moving_scales, n, b, n_padded) && fits;
+  } else {
+    widen(product.stationary, m, product.rows, a, m_padded);
+    widen(product.moving, n, product.rows, b, n_padded);
+  }
+  if (!fits) multiply_wide(product, sums, n_padded);
+  const PartitionReader reader(core_.kernels, core_.psum, dst);
+  const PartitionWriter writer(core_.kernels, core_.psum, dst, product.rounded,
+                               core_.options.overflow);
   // Six rows are the array kernel's block.
   constexpr std::size_t block = 6;
   const std::size_t blocks = (m + block - 1) / block;
-  core_.for_partitions(blocks, n_padded, block * k * n_padded / 8, [&](std::size_t i, float* old) {
-    const std::size_t first = i * block, rows = (std::min)(block, m - first);
-    if (core_.options.sum_order == SumOrder::ascending)
-      core_.kernels.multiply({.m = rows,
-                              .n = n_padded,
-                              .k = k,
-                              .a = a + first,
-                              .b = b,
-                              .sums = sums + first * n_padded,
-                              .a_stride = m_padded,
-                              .b_stride = n_padded,
-                              .sums_stride = n_padded});
-    else
-      multiply_slowly(rows, n, k, a + first, m_padded, b, n_padded, sums + first * n_padded);
-    for (std::size_t row = first; row < first + rows; ++row) {
-      float* sum = sums + row * n_padded;
-      if (accumulate == Accumulate::yes) {
-        neuroncore::read_codes(core_.psum, dst, row, old);
-        core_.kernels.alu(Alu::add, old, sum, sum, n);
-      }
-      neuroncore::write_codes(core_.psum, dst, row, sum);
+  core_.for_partitions(
+      blocks, 2 * n_padded, block * k * n_padded / 8, [&](std::size_t i, float* old) {
+        const std::size_t first = i * block, rows = (std::min)(block, m - first);
+        if (fits && core_.options.sum_order == SumOrder::ascending)
+          core_.kernels.multiply({.m = rows,
+                                  .n = n_padded,
+                                  .k = k,
+                                  .a = a + first,
+                                  .b = b,
+                                  .sums = sums + first * n_padded,
+                                  .a_stride = m_padded,
+                                  .b_stride = n_padded,
+                                  .sums_stride = n_padded});
+        else if (fits)
+          multiply_slowly(rows, n, k, a + first, m_padded, b, n_padded, sums + first * n_padded);
+        for (std::size_t row = first; row < first + rows; ++row) {
+          float* sum = sums + row * n_padded;
+          if (product.accumulate == Accumulate::yes) {
+            reader.copy(row, old);
+            core_.kernels.alu(Alu::add, old, sum, sum, n);
+          }
+          writer.write(row, sum, old + n_padded);
+        }
+      });
+}
+
+SOMA_INLINE void TensorEngine::multiply_wide(const Product& product, float* sums,
+                                             std::size_t padded) {
+  const std::size_t k = product.depth(), m = product.m, n = product.n;
+  std::vector<double> a(k * m), b(k * n);
+  const auto keep = [](std::vector<double>& to, std::size_t count) {
+    return [&to, count](std::size_t row, const double* numbers) {
+      std::copy_n(numbers, count, &to[row * count]);
+    };
+  };
+  detail::for_mx_rows(core_, product.stationary, *product.stationary_scales, keep(a, m));
+  detail::for_mx_rows(core_, product.moving, *product.moving_scales, keep(b, n));
+  for (std::size_t i = 0; i < m; ++i)
+    for (std::size_t j = 0; j < n; ++j) {
+      double sum = 0;
+      for (std::size_t p = 0; p < k; ++p) sum += a[p * m + i] * b[p * n + j];
+      sums[i * padded + j] = static_cast<float>(sum);
     }
-  });
 }
 
 SOMA_INLINE void TensorEngine::multiply_slowly(std::size_t m, std::size_t n, std::size_t k,
@@ -180,7 +342,20 @@ SOMA_INLINE void TensorEngine::multiply_slowly(std::size_t m, std::size_t n, std
     }
 }
 
+SOMA_INLINE void TensorEngine::turn_bits(const Tile& dst, const Tile& src) {
+  const std::size_t k = src.partitions(), n = src.free_size(), width = src.width();
+  std::vector<std::byte> from(k * n * width), row(k * width);
+  for (std::size_t p = 0; p < k; ++p) read_codes(core_.sbuf, src, p, &from[p * n * width]);
+  for (std::size_t j = 0; j < n; ++j) {
+    for (std::size_t p = 0; p < k; ++p)
+      std::copy_n(&from[(p * n + j) * width], width, &row[p * width]);
+    write_codes(core_.psum, dst, j, row.data());
+  }
+}
+
 SOMA_INLINE void TensorEngine::turn(const Tile& dst, const Tile& src) {
+  if (core_.machine.rules.exact_transposes && dst.bias_offset() == src.bias_offset())
+    return turn_bits(dst, src);
   const bool moves = dst.bias_offset() == src.bias_offset() && dst.adjacent() && src.adjacent();
   switch (src.width()) {
     case 1:

@@ -63,6 +63,9 @@ SOMA_INLINE double collective_seconds(Collective kind, double bytes, std::size_t
     fail(error_id::neuroncore_instance, "collective_seconds", "bytes", std::to_string(bytes),
          "a number of bytes");
   if (ranks == 1) return 0;
+  if (!instance.published_collectives)
+    fail(error_id::neuroncore_instance, "collective_seconds", "instance",
+         soma::quoted(instance.name), "one whose collective operations have published times: Trn1");
   // An all-reduce is a reduce-scatter followed by an all-gather.
   const double halves = kind == Collective::all_reduce ? 1 : 0.5;
   if (ranks > cores) return halves * 1300e-6 + bytes_on_the_wire(kind, bytes, ranks) / 52e9;

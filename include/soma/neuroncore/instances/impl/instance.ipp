@@ -5,12 +5,12 @@
 
 #include <soma/base/error.hpp>
 
-#include <array>
+#include <algorithm>
 #include <cstddef>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace SOMA_NAMESPACE::neuroncore {
 
@@ -23,24 +23,30 @@ SOMA_INLINE const Instance& instance_of(std::string_view name) {
   fail(error_id::neuroncore_instance, "instance_of", "name", soma::quoted(name), "one of " + known);
 }
 
-SOMA_INLINE std::array<std::optional<std::size_t>, 4> linked_chips(const Instance& instance,
-                                                                   std::size_t device) {
+SOMA_INLINE std::vector<std::size_t> linked_chips(const Instance& instance, std::size_t device) {
   if (device >= instance.chips)
     fail(
         error_id::neuroncore_instance, "linked_chips", "device", std::to_string(device),
         "below " + std::to_string(instance.chips) + ", the chips of " + std::string(instance.name));
-  std::array<std::optional<std::size_t>, 4> linked{};
+  std::vector<std::size_t> linked;
+  if (instance.switched)
+    for (std::size_t other = 0; other < instance.chips; ++other) linked.push_back(other);
   const auto [rows, columns] = instance.torus;
-  if (rows * columns == 0) return linked;
-  const std::size_t row = device / columns, column = device % columns;
-  std::array<std::size_t, 4> all{
-      ((row + 1) % rows) * columns + column, ((row + rows - 1) % rows) * columns + column,
-      row * columns + (column + 1) % columns, row * columns + (column + columns - 1) % columns};
-  for (std::size_t i = 1; i < all.size(); ++i)  // four numbers: insertion is enough
-    for (std::size_t j = i; j > 0 && all[j] < all[j - 1]; --j) std::swap(all[j], all[j - 1]);
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < all.size(); ++i)
-    if (i == 0 || all[i] != all[i - 1]) linked[count++] = all[i];
+  const std::size_t each = instance.chips_per_server();
+  if (rows * columns != 0) {
+    const std::size_t first = device / each * each, place = device % each;
+    const std::size_t row = place / columns, column = place % columns;
+    const std::size_t server = device / each, servers = instance.servers;
+    linked = {first + ((row + 1) % rows) * columns + column,
+              first + ((row + rows - 1) % rows) * columns + column,
+              first + row * columns + (column + 1) % columns,
+              first + row * columns + (column + columns - 1) % columns,
+              (server + 1) % servers * each + place,
+              (server + servers - 1) % servers * each + place};
+  }
+  std::sort(linked.begin(), linked.end());
+  linked.erase(std::unique(linked.begin(), linked.end()), linked.end());
+  linked.erase(std::remove(linked.begin(), linked.end(), device), linked.end());
   return linked;
 }
 

@@ -37,6 +37,10 @@ SOMA_INLINE OnChipMemory::OnChipMemory(Context& context, Memory memory, const Ma
 SOMA_INLINE Tile OnChipMemory::tile(const Machine& machine, DType dtype, std::size_t partitions,
                                     std::size_t elements, SourceLine source) {
   const CallSite call{memory_ == Memory::sbuf ? "sbuf.tile" : "psum.tile", source};
+  if (!machine.has(dtype) && (machine.not_here & dtype_bit(dtype)) != 0)
+    not_implemented(call, "dtype", std::string(to_string(dtype)), "integers of at most 32 bits");
+  if (!machine.has(dtype) && first_generation_of(dtype) != 0)
+    no_such_thing(call, "dtype", to_string(dtype), machine.name, first_generation_of(dtype));
   if (!machine.has(dtype))
     rule_broken(call, "dtype", std::string(to_string(dtype)),
                 "a type that " + std::string(machine.name) + " has");

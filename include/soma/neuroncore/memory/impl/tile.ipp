@@ -114,6 +114,13 @@ SOMA_INLINE Tile Tile::reshape(std::initializer_list<std::size_t> sizes, SourceL
   return result;
 }
 
+SOMA_INLINE Tile Tile::packed4(SourceLine source) const {
+  if (!is_floating(dtype_) || size_of(dtype_) != 1 || !adjacent() || free_size() % 4 != 0)
+    rule_broken({"Tile::packed4", source}, "tile", describe(),
+                "adjacent numbers of 8 bits, a multiple of four in each partition");
+  return reshape({free_size() / 4, 4}, source);
+}
+
 SOMA_INLINE Tile Tile::pattern(std::span<const PatternStep> steps, std::size_t offset,
                                SourceLine source) const {
   const CallSite call{"Tile::pattern", source};
