@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
 using namespace soma;
@@ -136,4 +137,53 @@ TEST_CASE("what a group with a number that is not finite becomes is seen by the 
     const Tensor y = layer.run_both(context)[0];
     for (std::size_t j = 0; j < 150; ++j) CHECK(std::isnan(y.data<float>()[150 * 3 + j]));
   }
+}
+
+// Without a scale, or with one that is remembered, nothing else can carry the NaN.
+TEST_CASE("a tensor in a format without NaN reads NaN where one number is not finite",
+          "[unit][microscaling]") {
+  auto context = make_context({.threads = 2});
+  constexpr float inf = std::numeric_limits<float>::infinity();
+  for (const FloatFormat& format : {formats::fp4_e2m1, formats::fp6_e2m3, formats::fp6_e3m2})
+    for (const ScalePolicy policy : {ScalePolicy::none, ScalePolicy::delayed, ScalePolicy::current})
+      for (const Rounding rounding : {Rounding::nearest_even, Rounding::stochastic})
+        for (const float bad : {inf, -inf, std::numeric_limits<float>::quiet_NaN()}) {
+          const Quantizer quantizer{
+              .format = format, .rounding = rounding, .scaling = {.policy = policy}};
+          Layer layer(context);
+          float* x = layer.x.mutable_data<float>();
+          x[0] = 9;
+          const auto made = [&] {
+            const QuantizeSetting setting{.quantizer = quantizer, .scale = 2};
+            return run(context, ops::quantize, setting, {layer.x}, layer.sequences);
+          };
+          const Outputs healthy = made();
+          x[70 * 200 + 3] = bad;
+          const Outputs ill = made();
+          bool finite = true, any = false;
+          const Tensor good = soma::detail::plain_fp32(context, healthy[0]);
+          const Tensor spoilt = soma::detail::plain_fp32(context, ill[0]);
+          for (std::size_t i = 0; i < good.elements(); ++i) {
+            finite = finite && std::isfinite(good.data<float>()[i]);
+            any = any || !std::isnan(spoilt.data<float>()[i]);
+          }
+          CHECK(finite);
+          CHECK_FALSE(any);
+          CHECK(ill[2].data<float>()[0] == 9);  // the history of scales counts what is finite
+          layer.formats.x = {.quantizer = quantizer, .scale = 2};
+          CHECK(std::isnan(layer.run_both(context)[0].data<float>()[0]));
+        }
+}
+
+// Ranks agree on the largest magnitude, and an infinite one is a number that is not finite.
+TEST_CASE("a number of another rank that is not finite is seen here", "[unit][microscaling]") {
+  auto context = make_context({.threads = 1});
+  Layer layer(context);
+  layer.formats.x.quantizer = {.format = formats::fp4_e2m1,
+                               .scaling = {.policy = ScalePolicy::current}};
+  CHECK(std::isfinite(layer.run_both(context)[0].data<float>()[0]));
+  layer.formats.maximum.run = [](void*, std::span<float> values) {
+    for (float& value : values) value = std::numeric_limits<float>::infinity();
+  };
+  CHECK(std::isnan(layer.run_both(context)[0].data<float>()[0]));
 }

@@ -86,9 +86,10 @@ inline void check_quantizer_scale(const QuantizeSetting& setting) {
   if (scaling.granularity != Granularity::tensor)
     fail(error_id::bad_scaling, "quantize", "scaling.policy",
          "delayed, for granules smaller than a tensor", "current, or Granularity::tensor");
-  if (!(setting.scale > 0 && setting.scale <= (std::numeric_limits<float>::max)()))
+  const bool positive = setting.scale > 0 && setting.scale <= (std::numeric_limits<float>::max)();
+  if (!positive && !std::isnan(setting.scale))
     fail(error_id::bad_scaling, "quantize", "scale", std::to_string(setting.scale),
-         "positive and finite");
+         "positive and finite, or NaN, with which all numbers read NaN");
 }
 
 // Errors tensor.rank, tensor.dtype, format.impossible, rounding.random_bits, scaling.invalid;
@@ -222,7 +223,15 @@ inline float quantize_whole(const OperatorCall& call, const QuantizeGrid& grid, 
     args.scaling.policy = ScalePolicy::delayed;
   }
   if (!setting.quantizer.own.defined()) {
-    pass(args, !current, amax);
+    const bool marks = !current && has_nan_scales(scaling, args.format);
+    AtomicMaximum marked;
+    pass(args, !current, marks ? marked : amax, marks);
+    if (!marks) return amax.value();
+    if (marked.value() <= (std::numeric_limits<float>::max)()) return marked.value();
+    // A number that is not finite, in a format that cannot say so: all of the tensor reads NaN.
+    scale = std::numeric_limits<float>::quiet_NaN();
+    args.scaling.policy = ScalePolicy::delayed;
+    pass(args, true, amax);
     return amax.value();
   }
   if (!current) {
