@@ -1,5 +1,7 @@
-// Any bytes as a safetensors file: refused, or tensors that lie within it and can be read.
+// Any bytes as a safetensors file: refused, or tensors that lie within it and can be read,
+// those in MXFP4 as numbers too.
 
+#include <soma/io/microscaled.hpp>
 #include <soma/io/safetensors.hpp>
 #include <soma/io/state_hash.hpp>
 #include <soma/runtime/context.hpp>
@@ -10,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -27,6 +30,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     soma_fuzz::check(total <= size, "no more elements than bytes");
     static_cast<void>(soma::state_hash(file.tensors));  // reads every element
+    for (const std::string& name : soma::microscaled_names(file.tensors)) {
+      const soma::Tensor numbers = soma::read_microscaled(context, file.tensors, name);
+      soma_fuzz::check(numbers.bytes() <= 4 * size, "two numbers in a byte");
+    }
   } catch (const soma::Error&) {
   }
   return 0;

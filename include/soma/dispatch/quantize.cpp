@@ -8,6 +8,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <soma/kernels/quantize/expand-inl.hpp>
 #include <soma/kernels/quantize/quantize-inl.hpp>
 
 #ifndef SOMA_DISPATCH_QUANTIZE_FAMILY
@@ -21,7 +22,10 @@ struct QuantizeFamily;
 namespace SOMA_NAMESPACE::dispatch {
 template <>
 struct QuantizeFamily<HWY_TARGET> {
-  static void fill(Kernels& kernels) { kernels.quantize = HWY_NAMESPACE::quantize_kernel; }
+  static void fill(Kernels& kernels) {
+    kernels.quantize = HWY_NAMESPACE::quantize_kernel;
+    kernels.expand = HWY_NAMESPACE::expand_kernel;
+  }
 };
 }  // namespace SOMA_NAMESPACE::dispatch
 

@@ -13,6 +13,7 @@
 #include <soma/kernels/loss/loss-inl.hpp>
 #include <soma/kernels/norm/norm-inl.hpp>
 #include <soma/kernels/optimizer/optimizer-inl.hpp>
+#include <soma/kernels/quantize/expand-inl.hpp>
 #include <soma/kernels/quantize/quantize-inl.hpp>
 #include <soma/kernels/random/random-inl.hpp>
 #include <soma/kernels/reduce/reduce-inl.hpp>
@@ -35,6 +36,7 @@ struct Kernels {
   static constexpr const ImageKernels& image = HWY_NAMESPACE::image_kernels;
   static constexpr const OptimizerKernels& optimizer = HWY_NAMESPACE::optimizer_kernels;
   static constexpr auto quantize = HWY_NAMESPACE::quantize_kernel;
+  static constexpr auto expand = HWY_NAMESPACE::expand_kernel;
   static constexpr const SequenceKernels& sequence = HWY_NAMESPACE::sequence_kernels;
 };
 

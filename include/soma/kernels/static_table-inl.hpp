@@ -17,6 +17,7 @@
 #include <soma/kernels/norm/norm-inl.hpp>
 #include <soma/kernels/optimizer/optimizer-inl.hpp>
 #include <soma/kernels/peak-inl.hpp>
+#include <soma/kernels/quantize/expand-inl.hpp>
 #include <soma/kernels/quantize/quantize-inl.hpp>
 #include <soma/kernels/random/random-inl.hpp>
 #include <soma/kernels/reduce/reduce-inl.hpp>
@@ -64,6 +65,7 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
         .image = HWY_NAMESPACE::image_kernels,
         .optimizer = HWY_NAMESPACE::optimizer_kernels,
         .quantize = HWY_NAMESPACE::quantize_kernel,
+        .expand = HWY_NAMESPACE::expand_kernel,
         .sequence = HWY_NAMESPACE::sequence_kernels,
     };
 #else

@@ -39,6 +39,7 @@ struct Kernels {
   ImageKernels image;
   OptimizerKernels optimizer;
   void (*quantize)(const QuantizeArgs&) noexcept;
+  void (*expand)(const ExpandArgs&) noexcept;
   SequenceKernels sequence;
 };
 

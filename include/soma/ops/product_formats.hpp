@@ -65,6 +65,7 @@ struct LinearFormats {
     float wanted_scale = 0;
     std::uint32_t step = 0;  // the one that drew its signs
     Tensor values{};
+    bool coded = false;  // values are codes and scales (ops/product/coded.hpp), as training keeps
     float scale = 1;
     float amax = 0;  // for delayed scales
   };

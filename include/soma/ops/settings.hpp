@@ -188,6 +188,9 @@ struct QuantizeSetting {
   // x is a parameter: stochastic rounding then draws at parameter_index(row, column), otherwise at
   // the token_index of its sequences.
   bool parameter = false;
+  // The result is codes and scale bytes in one tensor (ops/product/coded.hpp) instead of numbers,
+  // for what is kept: a third to a half of the bytes.
+  bool codes = false;
   // ScalePolicy::delayed. ScaleFormat::e4m3: the scale of the tensor, which the product applies; 0:
   // from its amax.
   float scale = 1;

@@ -6,13 +6,16 @@
 
 #include "catch.hpp"
 #include "ops/product/microscaling.hpp"
+#include "support/errors.hpp"
 #include "support/tensors.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
 using namespace soma;
@@ -136,4 +139,205 @@ TEST_CASE("what a group with a number that is not finite becomes is seen by the 
     const Tensor y = layer.run_both(context)[0];
     for (std::size_t j = 0; j < 150; ++j) CHECK(std::isnan(y.data<float>()[150 * 3 + j]));
   }
+}
+
+// Without a scale, or with one that is remembered, nothing else can carry the NaN.
+TEST_CASE("a tensor in a format without NaN reads NaN where one number is not finite",
+          "[unit][microscaling]") {
+  auto context = make_context({.threads = 2});
+  constexpr float inf = std::numeric_limits<float>::infinity();
+  for (const FloatFormat& format : {formats::fp4_e2m1, formats::fp6_e2m3, formats::fp6_e3m2})
+    for (const ScalePolicy policy : {ScalePolicy::none, ScalePolicy::delayed, ScalePolicy::current})
+      for (const Rounding rounding : {Rounding::nearest_even, Rounding::stochastic})
+        for (const float bad : {inf, -inf, std::numeric_limits<float>::quiet_NaN()}) {
+          const Quantizer quantizer{
+              .format = format, .rounding = rounding, .scaling = {.policy = policy}};
+          Layer layer(context);
+          float* x = layer.x.mutable_data<float>();
+          x[0] = 9;
+          const auto made = [&] {
+            const QuantizeSetting setting{.quantizer = quantizer, .scale = 2};
+            return run(context, ops::quantize, setting, {layer.x}, layer.sequences);
+          };
+          const Outputs healthy = made();
+          x[70 * 200 + 3] = bad;
+          const Outputs ill = made();
+          bool finite = true, any = false;
+          const Tensor good = soma::detail::plain_fp32(context, healthy[0]);
+          const Tensor spoilt = soma::detail::plain_fp32(context, ill[0]);
+          for (std::size_t i = 0; i < good.elements(); ++i) {
+            finite = finite && std::isfinite(good.data<float>()[i]);
+            any = any || !std::isnan(spoilt.data<float>()[i]);
+          }
+          CHECK(finite);
+          CHECK_FALSE(any);
+          CHECK(ill[2].data<float>()[0] == 9);  // the history of scales counts what is finite
+          layer.formats.x = {.quantizer = quantizer, .scale = 2};
+          CHECK(std::isnan(layer.run_both(context)[0].data<float>()[0]));
+        }
+}
+
+// Ranks agree on the largest magnitude, and an infinite one is a number that is not finite.
+TEST_CASE("a number of another rank that is not finite is seen here", "[unit][microscaling]") {
+  auto context = make_context({.threads = 1});
+  Layer layer(context);
+  layer.formats.x.quantizer = {.format = formats::fp4_e2m1,
+                               .scaling = {.policy = ScalePolicy::current}};
+  CHECK(std::isfinite(layer.run_both(context)[0].data<float>()[0]));
+  layer.formats.maximum.run = [](void*, std::span<float> values) {
+    for (float& value : values) value = std::numeric_limits<float>::infinity();
+  };
+  CHECK(std::isnan(layer.run_both(context)[0].data<float>()[0]));
+}
+
+namespace {
+
+// Whole numbers from draws, over five powers of two: the same on every machine.
+Tensor drawn(Context& context, const Shape& shape, std::uint32_t stream) {
+  std::vector<float> values(shape.elements());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::uint32_t word = word_of(stream, i);
+    values[i] = std::ldexp(static_cast<float>(static_cast<std::int32_t>(word)),
+                           static_cast<int>(word % 5) - 31);
+  }
+  return Tensor::from(context, std::span<const float>(values), shape);
+}
+
+// Those, and what is rare: zeros of both signs, tiny and huge numbers, and some that are not
+// finite.
+Tensor rare(Context& context, const Shape& shape, std::uint32_t stream) {
+  Tensor x = drawn(context, shape, stream);
+  float* values = x.mutable_data<float>();
+  for (std::size_t i = 0; i < x.elements(); ++i) {
+    const std::uint32_t word = word_of(stream + 1, i / 40);
+    if (word % 5 == 0) values[i] *= std::ldexp(1.0f, static_cast<int>(word / 5 % 250) - 125);
+    if (word % 5 == 1) values[i] *= 0.0f;
+    if (word_of(stream + 2, i) % 900 == 0) values[i] = std::numeric_limits<float>::infinity();
+    if (word_of(stream + 2, i) % 900 == 1) values[i] = std::numeric_limits<float>::quiet_NaN();
+  }
+  return x;
+}
+
+bool same_numbers(Context& context, const Tensor& a, const Tensor& b) {
+  const Tensor left = soma::detail::plain_fp32(context, a);
+  const Tensor right = soma::detail::plain_fp32(context, b);
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < a.elements(); ++i) {
+    const float x = left.data<float>()[i], y = right.data<float>()[i];
+    const bool same = std::isnan(x) ? std::isnan(y) : x == y && std::signbit(x) == std::signbit(y);
+    wrong += same ? 0 : 1;
+  }
+  return a.shape() == b.shape() && a.dtype() == b.dtype() && wrong == 0;
+}
+
+struct CodedCase {
+  FloatFormat format;
+  std::size_t bits;
+};
+constexpr CodedCase coded_cases[] = {{formats::fp8_e4m3fn, 8},
+                                     {formats::fp8_e5m2, 8},
+                                     {formats::fp6_e2m3, 6},
+                                     {formats::fp6_e3m2, 6},
+                                     {formats::fp4_e2m1, 4}};
+
+}  // namespace
+
+TEST_CASE("codes and scale bytes are the numbers that products read", "[unit][microscaling]") {
+  auto context = make_context({.threads = 2});
+  const Sequences sequences =
+      Sequences::from_lengths(context, std::vector<std::size_t>{5, 40, 0, 61, 133, 7, 1, 90});
+  const Tensor odd = rare(context, Shape{337, 71}, 300),
+               wide = rare(context, Shape{337, 1030}, 310);
+  for (const CodedCase& c : coded_cases)
+    for (const ScaleFormat scale :
+         {ScaleFormat::mx, ScaleFormat::power_of_two, ScaleFormat::e4m3, ScaleFormat::fp32})
+      for (const Granularity granularity :
+           {Granularity::group_32, Granularity::group_16, Granularity::row,
+            Granularity::block_1x128, Granularity::block_32x32})
+        for (const bool along_rows : {false, true}) {
+          const bool all = granularity == Granularity::group_32;
+          const Tensor& numbers = all ? wide : odd;
+          for (const DType stored : {DType::bf16, DType::fp32}) {
+            if (!all && stored == DType::fp32) continue;
+            const Tensor x =
+                run(context, *context.built_in().cast, CastSetting{.dtype = stored}, {numbers})[0];
+            QuantizeSetting setting{
+                .quantizer = {.format = c.format,
+                              .rounding = along_rows && scale == ScaleFormat::power_of_two
+                                              ? Rounding::stochastic
+                                              : Rounding::nearest_even,
+                              .scaling = {.policy = ScalePolicy::current,
+                                          .granularity = granularity,
+                                          .format = scale,
+                                          .rule = all ? ScaleRule::up : ScaleRule::floor}},
+                .along_rows = along_rows,
+                .scale = scale == ScaleFormat::e4m3 ? 0.25f : 1.0f};
+            const Outputs made = run(context, ops::quantize, setting, {x}, sequences);
+            setting.codes = true;
+            const Outputs coded = run(context, ops::quantize, setting, {x}, sequences);
+            INFO(to_string(c.format) << ", " << to_string(scale) << ", " << to_string(granularity)
+                                     << (along_rows ? ", along rows" : ""));
+            CHECK(coded[0].dtype() == DType::uint8);
+            CHECK(coded[0].bytes() ==
+                  337 * ((x.shape().columns() * c.bits + 7) / 8) +
+                      made[1].elements() * (scale == ScaleFormat::fp32 ? 4 : 1));
+            CHECK(same_numbers(context, made[1], coded[1]));
+            CHECK(same_numbers(context, made[2], coded[2]));
+            CHECK(same_numbers(context, made[0],
+                               soma::detail::expanded(context, setting, coded[0], x.shape(),
+                                                      made[0].dtype(), sequences)));
+          }
+        }
+}
+
+TEST_CASE("what a layer keeps for backward takes the bytes of codes", "[unit][microscaling]") {
+  auto context = make_context({.threads = 1});
+  const Tensor x = drawn(context, Shape{384, 128}, 320), w = drawn(context, Shape{64, 128}, 321);
+  for (const CodedCase& c : coded_cases) {
+    LinearFormats formats;
+    formats.x.quantizer = formats.weight.quantizer = groups(c.format, ScaleRule::up);
+    const Outputs made =
+        run(context, ops::quantized_linear,
+            QuantizedLinearSetting{.formats = &formats, .training = true, .record = true}, {x, w});
+    CHECK(made[2].bytes() == 384 * 128 * c.bits / 8 + 8 * 2 * 128);  // of 8 shards of 48 rows
+    CHECK(formats.forward.values.bytes() == 64 * 128 * c.bits / 8 + 64 * 128 / 32);
+  }
+}
+
+TEST_CASE("codes of what has no scales for parts are refused", "[unit][microscaling]") {
+  auto context = make_context({.threads = 1});
+  const Tensor x = drawn(context, Shape{8, 64}, 330);
+  const auto id = [&](const Quantizer& quantizer) {
+    return id_of([&] {
+      static_cast<void>(
+          run(context, ops::quantize, QuantizeSetting{.quantizer = quantizer, .codes = true}, {x}));
+    });
+  };
+  CHECK(id({.format = formats::fp4_e2m1}) == "operator.value");
+  CHECK(id(groups(formats::bf16, ScaleRule::floor)) == "operator.value");
+  CHECK(id(groups(formats::fp4_e2m1, ScaleRule::floor)) == "no error");
+}
+
+// Hashes of the numbers and scales that the library gave before there were rules by name.
+TEST_CASE("ordinary numbers have the bits of mxfp8 that they always had", "[unit][microscaling]") {
+  auto context = make_context({.threads = 2});
+  std::uint64_t hash = 14695981039346656037u;
+  const auto add = [&](const Tensor& tensor) {
+    const Tensor numbers = soma::detail::plain_fp32(context, tensor);
+    for (std::size_t i = 0; i < numbers.elements(); ++i)
+      hash = (hash ^ std::bit_cast<std::uint32_t>(numbers.data<float>()[i])) * 1099511628211u;
+  };
+  for (const FloatFormat& format : {formats::fp8_e4m3fn, formats::fp8_e5m2})
+    for (const bool along_rows : {false, true})
+      for (const DType stored : {DType::bf16, DType::fp32}) {
+        const Tensor x = run(context, *context.built_in().cast, CastSetting{.dtype = stored},
+                             {drawn(context, Shape{200, 150}, 340)})[0];
+        const Outputs made = run(context, ops::quantize,
+                                 QuantizeSetting{.quantizer = groups(format, ScaleRule::floor),
+                                                 .along_rows = along_rows},
+                                 {x});
+        add(made[0]);
+        add(made[1]);
+      }
+  CHECK(hash == 8536884401727373477u);
 }

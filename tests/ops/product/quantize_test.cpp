@@ -135,10 +135,11 @@ Expected expected(const QuantizeSetting& setting, const std::vector<float>& x, s
     for (std::size_t i = 0; i < x.size(); ++i)
       if (!std::isfinite(x[i])) counted[block_of(i)] = std::numeric_limits<float>::infinity();
   for (const float largest : counted)
-    result.scales.push_back(scaling.policy == ScalePolicy::none ? 1.0f
-                            : scaling.policy == ScalePolicy::delayed
-                                ? setting.scale
-                                : scale_for(scaling, format, largest));
+    result.scales.push_back(scaling.policy == ScalePolicy::current
+                                ? scale_for(scaling, format, largest)
+                            : !std::isfinite(largest) ? std::numeric_limits<float>::quiet_NaN()
+                            : scaling.policy == ScalePolicy::delayed ? setting.scale
+                                                                     : 1.0f);
   const DType type = quantized_dtype(quantizer);
   const bool codes = one && format_of(type) == format.with(Overflow::special);
   const float limit = decode(format, format.max_finite_code());
@@ -157,7 +158,7 @@ Expected expected(const QuantizeSetting& setting, const std::vector<float>& x, s
                                 rounding_word(draw, random_bits(quantizer.rounding, format)));
     if (!codes) {
       float back = decode(format, code);
-      if (scaling.policy != ScalePolicy::none) back = product(back, scale);
+      if (scaling.policy != ScalePolicy::none || std::isnan(scale)) back = product(back, scale);
       code = encode(format_of(type), back);
     }
     code <<= format_of(type).storage_shift();
@@ -357,10 +358,10 @@ TEST_CASE("what quantize refuses", "[unit][quantize]") {
                                            .granularity = Granularity::row}}}) ==
         "quantize: scaling.policy is delayed, for granules smaller than a tensor, wanted current, "
         "or Granularity::tensor [scaling.invalid]");
-  for (const float scale : {0.0f, -1.0f, std::numeric_limits<float>::infinity(),
-                            std::numeric_limits<float>::quiet_NaN()})
+  for (const float scale : {0.0f, -1.0f, std::numeric_limits<float>::infinity()})
     CHECK(refused({.quantizer = {.scaling = {.policy = ScalePolicy::delayed}}, .scale = scale})
-              .ends_with("wanted positive and finite [scaling.invalid]"));
+              .ends_with("wanted positive and finite, or NaN, with which all numbers read NaN "
+                         "[scaling.invalid]"));
   CHECK(refused({.quantizer = {.scaling = {.margin = 65}}}).ends_with("[scaling.invalid]"));
   CHECK(refused({.quantizer = {.format = formats::e8m0}}) ==
         "quantize: format is e8m0, wanted a format with a sign and a zero [format.impossible]");

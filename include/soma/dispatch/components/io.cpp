@@ -7,6 +7,7 @@
 #include <soma/io/impl/executable_files.ipp>
 #include <soma/io/impl/json_lines.ipp>
 #include <soma/io/impl/json_text.ipp>
+#include <soma/io/impl/microscaled.ipp>
 #include <soma/io/impl/precision_json.ipp>
 #include <soma/io/impl/record_json.ipp>
 #include <soma/io/impl/safetensors.ipp>

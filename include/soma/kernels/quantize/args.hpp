@@ -7,6 +7,7 @@
 #include <soma/numeric/scaling.hpp>
 
 #include <cstddef>
+#include <cstdint>
 
 namespace SOMA_NAMESPACE {
 
@@ -28,6 +29,9 @@ struct QuantizeArgs {
   // true: y is of type `format` and holds codes. false: y is fp32 or bf16 and holds the codes'
   // values times their scales, rounded to fp32 and then, to nearest even, to y's type.
   bool codes = false;
+  // Bits of a code in y, where it holds codes: 8; or 4 or 6, packed by their order, low bits first.
+  // Then rows of y begin at bytes, and y.row_stride counts bytes.
+  int code_bits = 8;
   // One scale for each scaling block: ScalePolicy::current writes them, delayed reads them. No
   // scales: as ScalePolicy::none.
   float* scales = nullptr;
@@ -39,6 +43,23 @@ struct QuantizeArgs {
   float* amax = nullptr;
   bool marks_infinite = false;
   std::size_t group_stride = 0;  // from the scales and amax of a row of scaling blocks to the next
+};
+
+// Scales as they are kept beside codes: e8m0 and e4m3 numbers take a byte.
+enum class StoredScale : std::uint8_t { fp32, e8m0, e4m3 };
+
+// The numbers that codes and scales of a QuantizeArgs stand for, with the bits that it writes
+// without codes.
+struct ExpandArgs {
+  std::size_t rows = 0, columns = 0;
+  const std::byte* codes = nullptr;
+  std::size_t row_stride = 0;  // bytes
+  int code_bits = 8;           // 4, 6 or 8
+  FloatFormat format{};
+  const std::byte* scales = nullptr;  // for each scaling block
+  StoredScale scale = StoredScale::fp32;
+  std::size_t group_rows = 0, group_columns = 0, group_stride = 0;  // as of QuantizeArgs
+  MatrixTarget y{};                                                 // bf16 or fp32
 };
 
 }  // namespace SOMA_NAMESPACE

@@ -10,6 +10,8 @@
 
 #include <soma/base/config.hpp>
 #include <soma/kernels/quantize/args.hpp>
+#include <soma/kernels/quantize/code_bits-inl.hpp>
+#include <soma/kernels/quantize/round_bf16-inl.hpp>
 #include <soma/kernels/quantize/round_fp32-inl.hpp>
 #include <soma/kernels/rows/matrix_io-inl.hpp>
 
@@ -53,6 +55,7 @@ class ScaleRule {
         format_(format),
         tensor_scale_(tensor_scale),
         largest_(decode(format, format.max_finite_code())),
+        divisor_(static_cast<double>(largest_) * static_cast<double>(tensor_scale)),
         nan_(has_nan_scales(scaling, format)),
         power_(soma::detail::power_rule(scaling, format, largest_)),
         offset_(scaling.margin - 127 - power_.top),
@@ -63,15 +66,31 @@ class ScaleRule {
         margin_(static_cast<double>(soma::detail::two_to(scaling.margin))),
         most_(soma::detail::largest_scale(largest_)) {}
 
+  // Scales that are powers of two, of numbers in bf16 whose largest magnitude has these bits: the
+  // exponent, before it is limited.
+  bool is_power() const {
+    return scaling_.format == ScaleFormat::power_of_two || scaling_.format == ScaleFormat::mx;
+  }
+  int exponent_of(std::int16_t amax) const {
+    return (amax >> 7) + offset_ +
+           ((amax & 0x7F) > static_cast<int>(power_.fraction >> 16) ? 1 : 0);
+  }
+  float of_zeros() const {
+    return scaling_.format == ScaleFormat::mx ? soma::detail::two_to(-127) : 1.0f;
+  }
+
   // `finite`: whether all numbers of the scaling block are. Returns the scale; `used` is the one to
   // multiply by, which is another for zeros, because products with subnormal scales are slow.
   float set(float amax, bool finite, float& used, float& inverse) const {
     const auto bits = std::bit_cast<std::uint32_t>(amax);
     if (nan_ && !finite) {
       used = inverse = std::numeric_limits<float>::quiet_NaN();
-    } else if (bits < 0x00800000u || scaling_.format == ScaleFormat::e4m3) {
-      used = scale_for(scaling_, format_, amax, tensor_scale_);
+    } else if (scaling_.format == ScaleFormat::e4m3) {
+      used = scale_of_part(amax);
       inverse = 1.0f / (used * tensor_scale_);
+    } else if (bits < 0x00800000u) {
+      used = scale_for(scaling_, format_, amax, tensor_scale_);
+      inverse = 1.0f / used;
       if (bits == 0 && scaling_.format == ScaleFormat::mx) {
         used = inverse = 1;
         return soma::detail::two_to(-127);
@@ -91,9 +110,21 @@ class ScaleRule {
   }
 
  private:
+  // ScaleFormat::e4m3. The sum of a number and a power of two is rounded at the number's last place
+  // in e4m3.
+  float scale_of_part(float amax) const {
+    const double exact = static_cast<double>(amax) / divisor_ * margin_;
+    const auto wanted = static_cast<float>((std::clamp)(exact, 0x1p-9, 448.0));
+    const std::uint32_t field =
+        (std::max)(std::bit_cast<std::uint32_t>(wanted) & 0x7F800000u, (127u - 6u) << 23);
+    const auto power = std::bit_cast<float>(field + (20u << 23));
+    return (wanted + power) - power;
+  }
+
   Scaling scaling_;
   FloatFormat format_;
   float tensor_scale_, largest_;
+  double divisor_;
   bool nan_;
   soma::detail::PowerRule power_;
   int offset_, least_exponent_, most_exponent_;
@@ -118,6 +149,14 @@ class QuantizePass {
     quick_format_ = make_quick_format(args.format, scaled_);
     if (is_quick(args.format, args.y.rounding) && (!args.codes || args.format.bytes() == 1))
       quick_ = quick_loop_for(from_bf16_, args.codes ? 1 : width_, group_ == 1);
+    packs_ = args.codes && args.code_bits != 8;
+    if (from_bf16_ && scaled_ && args.scaling.policy == ScalePolicy::current && rule_.is_power() &&
+        args.y.data != nullptr && args.y.rounding == Rounding::nearest_even &&
+        (args.codes ? args.format.bytes() == 1 : args.y.dtype == DType::bf16) &&
+        (group_ == 1 || group_ % half_padding == 0) && group_ <= row_chunk) {
+      half_ = make_half_format(args.format);
+      half_loop_ = half_loop_for(args.codes ? 1 : 2, group_ == 1);
+    }
     std::fill_n(scales_, row_chunk, 1.0f);
     std::fill_n(inverses_, row_chunk, 1.0f);
   }
@@ -136,6 +175,13 @@ class QuantizePass {
   void do_block(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns,
                 std::size_t at) {
     const std::size_t groups = (columns + group_ - 1) / group_;
+    if (half_.usable && take_halves(row, rows, column, columns, at)) {
+      for (std::size_t r = row; r < row + rows; ++r)
+        write_run(r, column, columns, [&](std::byte* to) {
+          half_loop_(half_, source(r, column, columns), columns, shifts_, group_, to);
+        });
+      return;
+    }
     const bool writes = args_.y.data != nullptr;
     const bool current = scaled_ && writes && args_.scaling.policy == ScalePolicy::current;
     if (current || args_.amax != nullptr) find_amax(row, rows, column, columns, groups);
@@ -157,8 +203,52 @@ class QuantizePass {
     has_nan_ = scaled_ && std::any_of(inverses_, inverses_ + groups, is_nan);
     for (std::size_t first = 0; first < columns; first += row_chunk) {
       const std::size_t count = (std::min)(row_chunk, columns - first);
-      for (std::size_t r = row; r < row + rows; ++r) write_run(r, column + first, count);
+      for (std::size_t r = row; r < row + rows; ++r)
+        write_run(r, column + first, count,
+                  [&](std::byte* to) { round_run(r, column + first, count, to); });
     }
+  }
+
+  // Finds the scales of a block in 16 bits; false: one of them is not ordinary, and nothing is
+  // written.
+  bool take_halves(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns,
+                   std::size_t at) {
+    const std::size_t groups = (columns + group_ - 1) / group_;
+    std::fill_n(half_maxima_, groups + (group_ == 1 ? half_padding : 0), std::int16_t{0});
+    for (std::size_t r = row; r < row + rows; ++r)
+      if (const std::byte* from = source(r, column, columns); group_ == 1)
+        raise_half_columns(from, columns, half_maxima_);
+      else
+        raise_half_groups(from, columns, group_, half_maxima_);
+    bool ordinary = true;
+    for (std::size_t g = 0; g < groups; ++g) {
+      const int exponent = half_maxima_[g] == 0 ? 0 : rule_.exponent_of(half_maxima_[g]);
+      ordinary = ordinary && half_maxima_[g] < 0x7F80 && exponent <= half_.most_exponent &&
+                 exponent >= -half_.most_exponent;
+      shifts_[g] = static_cast<std::int16_t>(exponent * 128);
+    }
+    if (!ordinary) return false;
+    for (std::size_t g = 0; g < groups; ++g)
+      args_.scales[at + g] =
+          half_maxima_[g] == 0
+              ? rule_.of_zeros()
+              : std::bit_cast<float>((static_cast<std::int32_t>(shifts_[g]) + 127 * 128) * 65536);
+    for (std::size_t g = 0; args_.amax != nullptr && g < groups; ++g)
+      args_.amax[at + g] =
+          (std::max)(args_.amax[at + g],
+                     std::bit_cast<float>(static_cast<std::uint32_t>(half_maxima_[g]) << 16));
+    return true;
+  }
+
+  // Calls round(to) with the place of a run in y, or with a buffer of codes that are packed then.
+  template <class Round>
+  void write_run(std::size_t row, std::size_t column, std::size_t count, const Round& round) {
+    std::byte* const rows =
+        static_cast<std::byte*>(args_.y.data) + row * args_.y.row_stride * width_;
+    if (!packs_) return round(rows + column * width_);
+    round(buffers_.codes);
+    pack_codes(buffers_.codes, count, args_.code_bits,
+               rows + column * static_cast<std::size_t>(args_.code_bits) / 8);
   }
 
   // The address of a run as bf16 or fp32: in place if possible, else in the buffer.
@@ -207,9 +297,7 @@ class QuantizePass {
     }
   }
 
-  void write_run(std::size_t row, std::size_t column, std::size_t count) {
-    std::byte* to =
-        static_cast<std::byte*>(args_.y.data) + (row * args_.y.row_stride + column) * width_;
+  void round_run(std::size_t row, std::size_t column, std::size_t count, std::byte* to) {
     const QuickScales scales{scales_, inverses_, (std::min)(group_, row_chunk)};
     if (quick_ != nullptr && !has_nan_ &&
         quick_(quick_format_, source(row, column, count), count, scales, to))
@@ -263,11 +351,16 @@ class QuantizePass {
   float limit_;
   QuickFormat quick_format_;
   QuickLoop quick_ = nullptr;
+  bool packs_ = false;
+  HalfFormat half_;
+  HalfLoop half_loop_ = nullptr;
 
   // Scales and largest magnitudes of the scaling blocks of a block.
   alignas(64) float scales_[row_chunk + lane_padding], inverses_[row_chunk + lane_padding],
       amax_[row_chunk];
   bool finite_[row_chunk];
+  alignas(64) std::int16_t half_maxima_[row_chunk + half_padding],
+      shifts_[row_chunk + half_padding];
   alignas(64) std::int32_t maxima_[row_chunk + lane_padding];
   ChunkBuffer decoded_;
   ConvertBuffers buffers_;

@@ -149,6 +149,7 @@ SOMA_INLINE void fields(FieldVisitor& visitor, QuantizeSetting& setting) {
   visitor.key("quantizer", setting.quantizer);
   visitor.key("along_rows", setting.along_rows);
   visitor.key("parameter", setting.parameter);
+  visitor.key("codes", setting.codes);
   visitor.run_time("scale", setting.scale, any_number);
   visitor.key("draw", setting.draw);
 }

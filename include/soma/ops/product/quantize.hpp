@@ -5,7 +5,8 @@
 // Outputs: values (shape of x), scales (fp32, one for each scaling block: rows of scales by columns
 // of scales) and amax (fp32, [1]: the largest finite |x|). Values have the type quantized_dtype().
 // They are codes with one scale, which the product applies; or they are numbers times their scales,
-// which the product multiplies directly.
+// which the product multiplies directly. With QuantizeSetting::codes, values are bytes of codes and
+// scales (ops/product/coded.hpp), in the memory of codes.
 //
 // Scaling blocks lie along a row: Granularity::row, 1 x 128 and groups of 32 or 16 are parts of a
 // row, and square blocks start from the first row of each shard. If the sum runs down the columns
@@ -18,6 +19,7 @@
 
 #include <soma/kernels/convert/atomic_maximum.hpp>
 #include <soma/kernels/convert/convert.hpp>
+#include <soma/ops/product/coded.hpp>
 #include <soma/ops/product/quantize_grid.hpp>
 #include <soma/ops/run.hpp>
 #include <soma/ops/settings.hpp>
@@ -86,13 +88,14 @@ inline void check_quantizer_scale(const QuantizeSetting& setting) {
   if (scaling.granularity != Granularity::tensor)
     fail(error_id::bad_scaling, "quantize", "scaling.policy",
          "delayed, for granules smaller than a tensor", "current, or Granularity::tensor");
-  if (!(setting.scale > 0 && setting.scale <= (std::numeric_limits<float>::max)()))
+  const bool positive = setting.scale > 0 && setting.scale <= (std::numeric_limits<float>::max)();
+  if (!positive && !std::isnan(setting.scale))
     fail(error_id::bad_scaling, "quantize", "scale", std::to_string(setting.scale),
-         "positive and finite");
+         "positive and finite, or NaN, with which all numbers read NaN");
 }
 
 // Errors tensor.rank, tensor.dtype, format.impossible, rounding.random_bits, scaling.invalid;
-// operator.value: a rotation.
+// operator.value: a rotation; codes of a quantizer without scales for parts, or of a wide format.
 inline void quantize_shape(const ShapeCall& call) {
   const auto& setting = call.attributes.as<QuantizeSetting>();
   const Tensor& x = call.inputs[0];
@@ -111,6 +114,14 @@ inline void quantize_shape(const ShapeCall& call) {
   const ScaleGrid scales =
       QuantizeGrid(setting, call.sequences, x.shape().rows(), x.shape().columns()).scales();
   call.outputs[0] = {x.shape(), quantized_dtype(setting.quantizer)};
+  if (setting.codes) {
+    if (!has_codes(setting.quantizer))
+      fail(error_id::operator_value, "quantize", "codes", "true, for " + to_string(format),
+           "a format of at most 8 bits with current scales for parts of a tensor");
+    const CodedLayout layout(setting.quantizer, x.shape().rows(), x.shape().columns(),
+                             scales.size());
+    call.outputs[0] = {Shape{layout.all}, DType::uint8};
+  }
   call.outputs[1] = {Shape{scales.rows, scales.columns}, DType::fp32};
   call.outputs[2] = {Shape{1}, DType::fp32};
 }
@@ -222,7 +233,15 @@ inline float quantize_whole(const OperatorCall& call, const QuantizeGrid& grid, 
     args.scaling.policy = ScalePolicy::delayed;
   }
   if (!setting.quantizer.own.defined()) {
-    pass(args, !current, amax);
+    const bool marks = !current && has_nan_scales(scaling, args.format);
+    AtomicMaximum marked;
+    pass(args, !current, marks ? marked : amax, marks);
+    if (!marks) return amax.value();
+    if (marked.value() <= (std::numeric_limits<float>::max)()) return marked.value();
+    // A number that is not finite, in a format that cannot say so: all of the tensor reads NaN.
+    scale = std::numeric_limits<float>::quiet_NaN();
+    args.scaling.policy = ScalePolicy::delayed;
+    pass(args, true, amax);
     return amax.value();
   }
   if (!current) {
@@ -239,8 +258,24 @@ inline float quantize_blocks(const OperatorCall& call, const QuantizeGrid& grid,
   const auto& setting = call.attributes.as<QuantizeSetting>();
   if (args.scaling.format == ScaleFormat::e4m3)
     args.tensor_scale = tensor_scale_of(call.context, setting, call.inputs[0]);
-  if (call.inputs[0].elements() == 0)  // rows without columns
+  const StoredScale form = stored_scale(args.scaling);
+  const CodedLayout layout(setting.quantizer, call.inputs[0].shape().rows(),
+                           call.inputs[0].shape().columns(), scales.size());
+  auto* const coded =
+      setting.codes ? reinterpret_cast<std::byte*>(call.outputs[0].mutable_data<std::uint8_t>())
+                    : nullptr;
+  if (setting.codes) {
+    args.codes = true;
+    args.code_bits = layout.code_bits;
+    args.y.row_stride = layout.row_bytes;
+  }
+  const auto store = [&](std::size_t i) {
+    store_scale(args.scales[i], form, coded + layout.codes + i * layout.scale_bytes);
+  };
+  if (call.inputs[0].elements() == 0) {  // rows without columns
     std::fill_n(args.scales, scales.size(), scale_for(args.scaling, args.format, 0));
+    for (std::size_t i = 0; setting.codes && i < scales.size(); ++i) store(i);
+  }
   const Tensor all_amax = Tensor::zeros(call.context, Shape{scales.rows, scales.columns});
   float* found = all_amax.mutable_data<float>();
   AtomicMaximum amax;
@@ -253,6 +288,9 @@ inline float quantize_blocks(const OperatorCall& call, const QuantizeGrid& grid,
     part_args.columns = columns;
     part_args.x = part(args.x, row, column);
     part_args.y = part(args.y, row, column);
+    if (setting.codes)
+      part_args.y.data =
+          coded + row * layout.row_bytes + column * static_cast<std::size_t>(layout.code_bits) / 8;
     part_args.group_rows = grid.group_rows();
     part_args.group_columns = grid.group_columns();
     part_args.group_stride = scales.columns;
@@ -261,8 +299,10 @@ inline float quantize_blocks(const OperatorCall& call, const QuantizeGrid& grid,
     call.context.kernels().quantize(part_args);
     const std::size_t step = grid.group_rows() == 0 ? rows : grid.group_rows();
     for (std::size_t g = 0; g * step < rows; ++g)
-      for (std::size_t i = 0; i * width < columns; ++i)
+      for (std::size_t i = 0; i * width < columns; ++i) {
         amax.include(found[at + g * scales.columns + i]);
+        if (setting.codes) store(at + g * scales.columns + i);
+      }
   });
   return amax.value();
 }
@@ -285,7 +325,10 @@ inline void quantize_host(const OperatorCall& call) {
   const QuantizeGrid grid(setting, call.sequences, rows, columns);
   QuantizeArgs args;
   args.x = operand(x);
-  args.y = target(call.outputs[0]);
+  if (setting.codes)
+    args.y = {.data = call.outputs[0].mutable_data<std::uint8_t>(), .dtype = DType::uint8};
+  else
+    args.y = target(call.outputs[0]);
   set_quantize_draws(setting, call.sequences, rows, columns, args.y);
   args.format = setting.quantizer.format;
   args.scaling = setting.quantizer.scaling;

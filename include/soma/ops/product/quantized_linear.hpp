@@ -24,7 +24,7 @@ namespace detail {
 // An operand in the form that a product reads: stored numbers, which stand for `scale` times
 // themselves.
 struct ConvertedOperand {
-  Tensor values;
+  Tensor values;  // with OperandUse::codes: codes and scales, which expanded() reads
   float scale = 1;
   float amax = 0;  // for operands with delayed scales
 };
@@ -74,6 +74,7 @@ inline Outputs cast_operand(Context& context, const Quantizer& quantizer, const 
 
 struct OperandUse {
   bool along_rows = false, parameter = false, training = false, record = false;
+  bool codes = false;  // for what is kept; of a quantizer that has_codes()
   std::uint32_t step = 0;
   Draw signs{};  // for the product's rotation
 };
@@ -84,6 +85,7 @@ inline ConvertedOperand convert_operand(Context& context, LinearOperand& operand
   QuantizeSetting setting{.quantizer = quantizer_of(operand, use.along_rows),
                           .along_rows = use.along_rows,
                           .parameter = use.parameter,
+                          .codes = use.codes,
                           .draw = operand.draw};
   setting.draw.step = use.step;
   Tensor x = stored;
@@ -118,12 +120,29 @@ inline ConvertedOperand convert_operand(Context& context, LinearOperand& operand
   const float amax = remembers ? made[2].data<float>()[0] : 0;
   if (use.training) operand.amax = (std::max)(operand.amax, amax);
   if (operand.statistics != nullptr && use.training && use.record &&
-      !(use.along_rows && !use.parameter))
-    *operand.statistics += inspect_conversion(context, x, made, setting);
+      !(use.along_rows && !use.parameter)) {
+    setting.codes = false;
+    *operand.statistics += inspect_conversion(
+        context, x, use.codes ? run(context, ops::quantize, setting, {x}, sequences) : made,
+        setting);
+  }
   const bool codes = quantized_code_dtype(setting.quantizer) >= 0;
   return {made[0], codes ? made[1].data<float>()[0] : two_scales ? setting.scale : 1, amax};
 }
 
+// The numbers of an operand that was converted to codes.
+inline Tensor expanded_operand(Context& context, const LinearOperand& operand, const Tensor& coded,
+                               const Shape& shape, const Sequences& sequences, bool along_rows,
+                               bool parameter) {
+  QuantizeSetting setting{.quantizer = quantizer_of(operand, along_rows),
+                          .along_rows = along_rows,
+                          .parameter = parameter};
+  setting.quantizer.rotation = {};
+  return expanded(context, setting, coded, shape, quantized_dtype(setting.quantizer), sequences);
+}
+
+// Training keeps codes, which are expanded for each product. Evaluations, which read the forward
+// operand many times, keep numbers.
 inline ConvertedOperand converted_weight(Context& context, LinearFormats& formats,
                                          const Tensor& weight, bool along_rows,
                                          const QuantizedLinearSetting& setting) {
@@ -134,21 +153,37 @@ inline ConvertedOperand converted_weight(Context& context, LinearFormats& format
   const std::uint32_t step = quantizer.rotation.signs == Rotation::Signs::drawn ? setting.step : 0;
   const bool fresh = kept.source == weight.identity() &&
                      kept.wanted_scale == formats.weight.scale && kept.step == step;
+  const bool coded = setting.training && has_codes(quantizer);
   if (!fresh) {
+    kept = {};
     const ConvertedOperand made =
         convert_operand(context, formats.weight, formats.maximum, weight, {},
                         {.along_rows = along_rows,
                          .parameter = true,
                          .training = setting.training,
                          .record = setting.record,
+                         .codes = coded,
                          .step = setting.step,
                          .signs = formats.signs[along_rows ? 1 : 0]});
-    kept = {weight.identity(), formats.weight.scale, step, made.values, made.scale, made.amax};
+    kept = {weight.identity(), formats.weight.scale, step, made.values, coded, made.scale,
+            made.amax};
   } else if (setting.training) {
     // An evaluation may have made the conversion: the step still counts its amax.
     formats.weight.amax = (std::max)(formats.weight.amax, kept.amax);
   }
-  return {kept.values, kept.scale};
+  if (!kept.coded) return {kept.values, kept.scale};
+  const Tensor values =
+      expanded_operand(context, formats.weight, kept.values, weight.shape(), {}, along_rows, true);
+  if (!setting.training) {
+    kept.values = values;
+    kept.coded = false;
+  }
+  return {values, kept.scale};
+}
+
+// True if x is kept for the gradient of the weight as codes and scales.
+constexpr bool keeps_codes(const LinearOperand& x) {
+  return is_converted_twice(x) && has_codes(quantizer_of(x, true));
 }
 
 // Inputs as for linear. Outputs: y, the input of the activation, x for the gradient of the weight,
@@ -163,11 +198,12 @@ inline void quantized_linear_host(const OperatorCall& call) {
                            {.along_rows = along_rows,
                             .training = setting.training,
                             .record = setting.record,
+                            .codes = along_rows && keeps_codes(formats.x),
                             .step = setting.step,
                             .signs = formats.signs[along_rows ? 2 : 0]});
   };
-  const ConvertedOperand input = convert(false);
-  const ConvertedOperand kernel = converted_weight(context, formats, weight, false, setting);
+  ConvertedOperand input = convert(false);
+  ConvertedOperand kernel = converted_weight(context, formats, weight, false, setting);
   const Outputs made = run(
       context, ops::linear,
       LinearSetting{.activation = setting.activation,
@@ -181,7 +217,13 @@ inline void quantized_linear_host(const OperatorCall& call) {
       {input.values, kernel.values, input_or_none(call.inputs, 2), input_or_none(call.inputs, 3)},
       call.sequences);
   ConvertedOperand kept{Tensor::empty(context, Shape{0}), 1};
-  if (setting.record) kept = is_converted_twice(formats.x) ? convert(true) : input;
+  kernel = {};
+  if (setting.record && is_converted_twice(formats.x)) {
+    input = {};  // before memory for the other conversion is taken
+    kept = convert(true);
+  } else if (setting.record) {
+    kept = input;
+  }
   call.outputs[0] = made[0];
   call.outputs[1] = made[1];
   call.outputs[2] = kept.values;
@@ -222,6 +264,11 @@ inline void quantized_linear_gradient(const GradientCall& call) {
   if (is_wanted(call, 1)) {
     if (is_converted_twice(formats.gradient)) dy = convert(true);
     Gradient& gradient = call.input_gradients[1];
+    const Shape& shape = call.inputs[0].shape();
+    const Tensor x = keeps_codes(formats.x) ? expanded_operand(context, formats.x, call.outputs[2],
+                                                               Shape{shape.rows(), shape.columns()},
+                                                               call.sequences, true, false)
+                                            : as_rows(context, call.outputs[2]);
     gradient.values = run(context, ops::matmul,
                           MatmulSetting{.transpose_a = true,
                                         .over_rows = true,
@@ -230,12 +277,12 @@ inline void quantized_linear_gradient(const GradientCall& call) {
                                         .output = call.sum_type(1).value_or(DType::fp32),
                                         .factor = formats.part ? &gradient.factor : nullptr,
                                         .accumulation = formats.accumulation},
-                          {dy.values, as_rows(context, call.outputs[2])}, call.sequences)[0];
+                          {dy.values, x}, call.sequences)[0];
   }
   addend_gradients(call, rows);
 }
 
-// The operand x is kept as it was converted, in the outputs 2 and 3.
+// The operand x is kept as it was converted, or as its codes, in the outputs 2 and 3.
 inline KeptTensors quantized_linear_keeps(std::uint32_t wanted) {
   return {.inputs = (wanted & 1) << 1,
           .outputs = linear_keeps(wanted).outputs | ((wanted & 2) != 0 ? 12u : 0u)};

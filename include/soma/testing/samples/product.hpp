@@ -205,10 +205,12 @@ inline std::vector<ReferenceTensor> quantize_reference(const Sample& sample,
     for (std::size_t i = 0; i < x.size(); ++i)
       if (!std::isfinite(x[i])) counted[block_of(i)] = std::numeric_limits<float>::infinity();
   for (std::size_t g = 0; g < scales.size(); ++g)
-    if (scaling.policy != ScalePolicy::none)
-      scales[g] = scaling.policy == ScalePolicy::delayed
-                      ? setting.scale
-                      : scale_for(scaling, quantizer.format, counted[g]);
+    if (scaling.policy == ScalePolicy::current)
+      scales[g] = scale_for(scaling, quantizer.format, counted[g]);
+    else if (!std::isfinite(counted[g]))
+      scales[g] = std::numeric_limits<float>::quiet_NaN();
+    else if (scaling.policy == ScalePolicy::delayed)
+      scales[g] = setting.scale;
 
   const float limit = decode(quantizer.format, quantizer.format.max_finite_code());
   ReferenceTensor values{inputs[0].shape, {}};

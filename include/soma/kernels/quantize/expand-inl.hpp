@@ -1,0 +1,196 @@
+// Codes and scales back to numbers, as products read them.
+
+#if defined(SOMA_KERNELS_QUANTIZE_EXPAND_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_QUANTIZE_EXPAND_INL_HPP
+#undef SOMA_KERNELS_QUANTIZE_EXPAND_INL_HPP
+#else
+#define SOMA_KERNELS_QUANTIZE_EXPAND_INL_HPP
+#endif
+
+#include <soma/base/config.hpp>
+#include <soma/kernels/quantize/args.hpp>
+#include <soma/kernels/quantize/code_bits-inl.hpp>
+#include <soma/kernels/quantize/round_bf16-inl.hpp>
+#include <soma/kernels/rows/matrix_io-inl.hpp>
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+HWY_BEFORE_NAMESPACE();
+namespace SOMA_NAMESPACE {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// The bf16 numbers of a vector of codes that are not special; shift: as of round_halves(). `most`
+// becomes the largest code without sign.
+HWY_INLINE HalfVector expand_halves(const HalfFormat& f, HalfVector code, HalfVector shift,
+                                    HalfVector& most) {
+  const Halves d;
+  const auto set = [&](int value) HWY_ATTR { return hn::Set(d, static_cast<std::int16_t>(value)); };
+  const int sign_bit = 0x8000 >> f.sign_shift;
+  const auto sign = hn::ShiftLeftSame(hn::And(code, set(sign_bit)), f.sign_shift);
+  const auto magnitude = hn::And(code, set(sign_bit - 1));
+  most = hn::Max(most, magnitude);
+  auto number = hn::ShiftLeftSame(hn::Add(magnitude, set(f.code_offset)), f.discarded);
+  const auto low = hn::Lt(magnitude, set(f.steps));
+  if (!hn::AllFalse(d, low)) {
+    auto few = hn::Zero(d);
+    for (int i = 0; i + 1 < f.steps; ++i)
+      few = hn::Max(few, hn::And(hn::VecFromMask(d, hn::Gt(magnitude, set(i))), set(f.value[i])));
+    number = hn::IfThenElse(low, few, number);
+  }
+  number = hn::IfThenElseZero(hn::Gt(number, hn::Zero(d)), hn::Add(number, shift));
+  return hn::Or(number, sign);
+}
+
+// false: a code was an infinity or NaN; then the written numbers are wrong.
+template <bool kByColumn>
+HWY_NOINLINE HWY_MAYBE_UNUSED static bool expand_loop(const HalfFormat& format,
+                                                      const std::byte* codes, std::size_t count,
+                                                      const std::int16_t* shifts, std::size_t group,
+                                                      std::byte* to) {
+  const Halves d;
+  const hn::Rebind<std::uint8_t, Halves> narrow;
+  const HalfFormat f = format;
+  const std::size_t lanes = hn::Lanes(d), whole = count / lanes * lanes, rest = count - whole;
+  const std::size_t run = kByColumn ? count : group;
+  auto most = hn::Zero(d);
+  for (std::size_t begin = 0, g = 0; begin < whole; begin += run, ++g) {
+    auto shift = hn::Set(d, shifts[g]);
+    const std::size_t end = (std::min)(begin + run, whole);
+    for (std::size_t i = begin; i < end; i += lanes) {
+      if constexpr (kByColumn) shift = hn::LoadU(d, shifts + i);
+      const auto code = hn::PromoteTo(d, load_bytes(narrow, codes + i));
+      store_bytes(d, expand_halves(f, code, shift, most), to + 2 * i);
+    }
+  }
+  const auto ordinary = [&]() HWY_ATTR {
+    return hn::AllFalse(d, hn::Gt(most, hn::Set(d, f.largest_code)));
+  };
+  if (rest == 0) return ordinary();
+  alignas(64) std::byte last[half_padding] = {}, result[2 * half_padding];
+  std::memcpy(last, codes + whole, rest);
+  auto shift = hn::Set(d, shifts[kByColumn ? whole : whole / group]);
+  if constexpr (kByColumn) shift = hn::LoadU(d, shifts + whole);
+  const auto code = hn::PromoteTo(d, load_bytes(narrow, last));
+  store_bytes(d, expand_halves(f, code, shift, most), result);
+  std::memcpy(to + 2 * whole, result, 2 * rest);
+  return ordinary();
+}
+
+namespace {  // internal linkage: units with other flags have their own
+
+class ExpandPass {
+ public:
+  explicit ExpandPass(const ExpandArgs& args)
+      : args_(args),
+        codec_(make_codec_params(args.format)),
+        carrier_(stored_codec(args.y.dtype)),
+        half_(make_half_format(args.format)),
+        width_(size_of(args.y.dtype)),
+        group_(args.group_columns == 0 ? args.columns : args.group_columns),
+        run_(group_ >= row_chunk ? row_chunk : row_chunk / group_ * group_) {
+    half_.usable = half_.usable && args.y.dtype == DType::bf16 && args.scale == StoredScale::e8m0 &&
+                   (group_ == 1 || group_ % half_padding == 0 || group_ == args.columns);
+    std::fill_n(shifts_, row_chunk + half_padding, std::int16_t{0});
+    for (int i = 0; args.scale == StoredScale::e4m3 && i < 256; ++i)
+      e4m3_[i] = decode(formats::fp8_e4m3fn, static_cast<std::uint32_t>(i));
+  }
+
+  void run() {
+    const std::size_t step = args_.group_rows == 0 ? args_.rows : args_.group_rows;
+    std::size_t at = 0;  // among scales
+    for (std::size_t row = 0; row < args_.rows; row += step, at += args_.group_stride)
+      for (std::size_t column = 0; column < args_.columns; column += run_) {
+        const std::size_t count = (std::min)(run_, args_.columns - column);
+        const bool quick = take_scales(at + column / group_, (count + group_ - 1) / group_);
+        const std::size_t end = (std::min)(row + step, args_.rows);
+        for (std::size_t r = row; r < end; ++r) expand(r, column, count, quick);
+      }
+  }
+
+ private:
+  // Returns false if a scale is not for expand_loop().
+  bool take_scales(std::size_t first, std::size_t count) {
+    if (half_.usable) {
+      bool ordinary = true;
+      for (std::size_t i = 0; i < count; ++i) {
+        const int exponent = std::to_integer<int>(args_.scales[first + i]) - 127;
+        ordinary = ordinary && exponent <= half_.most_exponent && exponent >= -half_.most_exponent;
+        shifts_[i] = static_cast<std::int16_t>(exponent * 128);
+      }
+      if (ordinary) return true;
+    }
+    for (std::size_t i = 0; i < count; ++i) scales_[i] = scale_of(first + i);
+    return false;
+  }
+
+  float scale_of(std::size_t i) const {
+    if (args_.scale == StoredScale::fp32) {
+      float scale;
+      std::memcpy(&scale, args_.scales + i * sizeof scale, sizeof scale);
+      return scale;
+    }
+    const auto byte = std::to_integer<std::uint32_t>(args_.scales[i]);
+    if (args_.scale == StoredScale::e4m3) return e4m3_[byte];
+    if (byte == 255) return std::numeric_limits<float>::quiet_NaN();
+    return std::bit_cast<float>(byte == 0 ? 0x00400000u : byte << 23);
+  }
+
+  void expand(std::size_t row, std::size_t column, std::size_t count, bool quick) {
+    const auto bits = static_cast<std::size_t>(args_.code_bits);
+    const std::byte* codes = args_.codes + row * args_.row_stride + column * bits / 8;
+    std::byte* to =
+        static_cast<std::byte*>(args_.y.data) + (row * args_.y.row_stride + column) * width_;
+    if (bits != 8) {
+      unpack_codes(codes, count, args_.code_bits, unpacked_);
+      codes = unpacked_;
+    }
+    const std::size_t groups = (count + group_ - 1) / group_;
+    if (quick) {
+      if (group_ == 1 ? expand_loop<true>(half_, codes, count, shifts_, 1, to)
+                      : expand_loop<false>(half_, codes, count, shifts_, group_, to))
+        return;
+      for (std::size_t g = 0; g < groups; ++g) scales_[g] = soma::detail::two_to(shifts_[g] / 128);
+    }
+    decode_chunk(codec_, codes, count, buffers_);
+    for (std::size_t i = 0; i < count; i += group_)
+      if (group_ == 1)
+        buffers_.values[i] *= scales_[i];
+      else
+        multiply(buffers_.values + i, (std::min)(group_, count - i), scales_[i / group_]);
+    const auto* values = reinterpret_cast<const std::byte*>(buffers_.values);
+    if (carrier_.plain_fp32)
+      std::memcpy(to, values, count * sizeof(float));
+    else
+      encode_chunk(carrier_, values, count, to, {}, buffers_);
+  }
+
+  const ExpandArgs& args_;
+  CodecParams codec_, carrier_;
+  HalfFormat half_;
+  std::size_t width_, group_, run_;
+  float e4m3_[256];
+  alignas(64) std::int16_t shifts_[row_chunk + half_padding];
+  float scales_[row_chunk];
+  alignas(64) std::byte unpacked_[row_chunk];
+  ConvertBuffers buffers_;
+};
+
+}  // namespace
+
+static inline void expand_kernel(const ExpandArgs& args) noexcept {
+  if (args.rows != 0 && args.columns != 0) ExpandPass(args).run();
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace SOMA_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
