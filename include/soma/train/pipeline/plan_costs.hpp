@@ -83,6 +83,8 @@ class PlanCosts {
 
  private:
   const std::vector<PieceProfile>& profiles(const PlanLayout& layout) const;
+  // The parameters that the stage with the pieces first ... end - 1 has, with its copies.
+  std::vector<ParameterMemory> parameters_of_stage(std::size_t first, std::size_t end) const;
   static std::size_t size_index(const PlanLayout& layout);
   std::uint64_t result_bytes(const PlanLayout& layout, std::size_t piece) const;
   double reduction_seconds(const PlanLayout& layout, std::size_t first, std::size_t end) const;

@@ -283,6 +283,7 @@ SOMA_INLINE void StepReplay::finish_batch() {
   for (const std::uint64_t bytes : sparse_)
     note(others, 0, 0, problem_.replicas > 1 ? bytes * 5 / 2 : bytes * 2);
   sparse_.clear();
+  if (problem_.shared != 0) note(others, 0, problem_.shared + 2 * tensor_bytes);
   gradients_ = gradients_ - batch_ + final_;
   scratch_ = entries_ = batch_ = final_ = 0;
 }
