@@ -35,11 +35,13 @@ struct ParameterMemory {
   // Of a parameter that pieces share (nn::Piece::shared): the piece before this one that uses it
   // (to_end: none), and the last one.
   std::size_t before = to_end, last = 0;
+  bool several = false;  // pieces share it
 };
 
 // How gradients come together.
 enum class GradientSums : std::uint8_t {
   tape,   // one process: the tape adds them to the parameters
+  early,  // the same, but a parameter is stepped and gives its gradient back once it is complete
   ranks,  // replicas share each batch (or there is one), in buckets
 };
 

@@ -23,6 +23,8 @@ SOMA_INLINE void PipelineGradients::check() const {
   };
   if (options_.gradients != nullptr)
     refuse("gradients", "given", "none beside a pipeline, which makes them");
+  if (options_.step_early)
+    refuse("step_early", "true, with a pipeline", "a trainer without stages and micro-batches");
   std::size_t apart = 0;
   for (const PieceCost& piece : plan_.pieces) apart += piece.joined ? 0 : 1;
   if (pipeline.partitions > apart)

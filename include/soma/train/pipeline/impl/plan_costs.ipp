@@ -134,26 +134,27 @@ SOMA_INLINE MemoryEstimate PlanCosts::stage(const PlanLayout& layout, std::size_
                                             std::size_t first, std::size_t end) const {
   const PipelineOptions options = detail::options_of(layout);
   const std::size_t work = layout.microbatches * setting_.accumulate;
-  RankProblem problem{
-      .pieces = std::span(profiles(layout)).subspan(first, end - first),
-      .batches = &batches_,
-      .actions = schedule_of(options, work).stages[stage],
-      .in_flight = in_flight(options, work, stage),
-      .first = stage == 0,
-      .last = stage + 1 == layout.partitions,
-      .microbatches = layout.microbatches,
-      .replicas = layout.replicas,
-      .accumulate = setting_.accumulate,
-      .sums = layout.plain() && layout.replicas == 1 ? GradientSums::tape : GradientSums::ranks,
-      .shard = layout.shard_optimizer && layout.replicas > 1,
-      .bucket_bytes = setting_.bucket_bytes,
-      .average = setting_.average,
-      .whole_first_step = setting_.whole_first_step,
-      .evaluates = setting_.evaluates,
-      .between_steps = setting_.between_steps,
-      .keeps_best = setting_.keeps_best,
-      .evaluated = setting_.evaluated,
-      .data = setting_.data};
+  RankProblem problem{.pieces = std::span(profiles(layout)).subspan(first, end - first),
+                      .batches = &batches_,
+                      .actions = schedule_of(options, work).stages[stage],
+                      .in_flight = in_flight(options, work, stage),
+                      .first = stage == 0,
+                      .last = stage + 1 == layout.partitions,
+                      .microbatches = layout.microbatches,
+                      .replicas = layout.replicas,
+                      .accumulate = setting_.accumulate,
+                      .sums = !layout.plain() || layout.replicas > 1 ? GradientSums::ranks
+                              : setting_.early                       ? GradientSums::early
+                                                                     : GradientSums::tape,
+                      .shard = layout.shard_optimizer && layout.replicas > 1,
+                      .bucket_bytes = setting_.bucket_bytes,
+                      .average = setting_.average,
+                      .whole_first_step = setting_.whole_first_step,
+                      .evaluates = setting_.evaluates,
+                      .between_steps = setting_.between_steps,
+                      .keeps_best = setting_.keeps_best,
+                      .evaluated = setting_.evaluated,
+                      .data = setting_.data};
   if (!problem.last) problem.in_flight_behind = in_flight(options, work, stage + 1);
   if (first != 0) problem.input = result_bytes(layout, first - 1);
   problem.parameters = parameters_of_stage(first, end);
@@ -502,6 +503,7 @@ SOMA_INLINE PlanCosts measure_costs(Context& context, nn::Task& task, const nn::
       .bucket_bytes = options.reduce_bucket_bytes,
       .average = options.average.has_value(),
       .keeps_best = options.keep_best && options.checkpoints == nullptr,
+      .early = options.step_early,
       .between_steps = options.evaluate_every != 0,
       .data = (in_use > present ? in_use - present : 0) + batches.bytes * options.accumulate,
       .program = own > in_use ? own - in_use : 0,

@@ -143,6 +143,7 @@ SOMA_INLINE std::vector<ParameterMemory> parameters_of(std::size_t piece, const 
         const bool has = names(pieces[i].parameters, parameter);
         if (i < piece && (shares || has)) memory.before = i;
         if (i > piece && shares) memory.last = i;
+        memory.several = memory.several || shares;
         known = known || (i < piece && has && list == &pieces[piece].parameters);
       }
       if (!known) result.push_back(memory);
@@ -181,6 +182,7 @@ SOMA_INLINE Record decision_basis(const TrainerOptions& options, const nn::Task&
   basis.set("shard_optimizer", options.shard_optimizer);
   basis.set("evaluates_between", options.evaluate_every != 0);
   basis.set("average", options.average.has_value());
+  if (options.step_early) basis.set("step_early", true);
   basis.set("keeps_best", options.keep_best && options.checkpoints == nullptr);
   basis.set("network", pipeline.network);
   return basis;
