@@ -124,16 +124,15 @@ std::vector<DecoderMemory> check(const DecoderCase& run) {
       });
     for (std::thread& thread : threads) thread.join();
   }
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    const DecoderMemory& rank = results[i];
+  for (const DecoderMemory& rank : results) {
     INFO(run.name << ", " << run.partitions << " stages x " << run.replicas << ", "
                   << run.microbatches << " micro-batches");
     REQUIRE(rank.error == "");
     INFO("measured " << rank.heap << ", estimate " << rank.estimate.heap() << ": "
                      << to_string(rank.estimate));
     CHECK(rank.heap <= rank.estimate.heap());
-    // Replicas share evaluations, and the estimate is that of a rank with the largest batch.
-    if (i < run.partitions)
+    // The replicas of stages share evaluations: the estimate is that of one with all batches.
+    if (run.plain() || run.replicas == 1)
       CHECK(static_cast<double>(rank.heap) >= 0.91 * static_cast<double>(rank.estimate.heap()));
   }
   return results;
@@ -169,7 +168,7 @@ TEST_CASE("parameters that step early leave no gradients, and estimates know it"
       run.early = true;
       const DecoderMemory early = check(run).front();
       // All gradients but those of a layer's largest matrix and of the table.
-      CHECK(early.heap + early.estimate.weights * 6 / 10 <= late);
+      CHECK(early.heap + early.estimate.weights / 2 <= late);
     }
 }
 

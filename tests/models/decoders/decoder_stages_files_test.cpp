@@ -4,6 +4,8 @@
 #include <soma/soma.hpp>
 
 #include <soma/decoders.hpp>
+#include <soma/io/checkpoint_folder.hpp>
+#include <soma/io/checkpoint_part_folder.hpp>
 #include <soma/io/state_hash.hpp>
 #include <soma/nn.hpp>
 #include <soma/nn/later.hpp>
@@ -11,6 +13,8 @@
 #include <soma/pipeline.hpp>
 
 #include "catch.hpp"
+#include "io/child.hpp"
+#include "io/samples.hpp"
 #include "support/errors.hpp"
 #include "train/parallel_run.hpp"
 
@@ -18,7 +22,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <map>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -45,6 +50,8 @@ struct StagesRun {
   std::uint64_t evaluate_every = 0;
   CheckpointStore* store = nullptr;
   bool resume = false;
+  std::function<std::unique_ptr<CheckpointStore>(int rank)> open_store{};  // in place of `store`
+  std::function<void(std::uint64_t step)> report{};                        // on rank 0
 
   int ranks() const { return plain ? 1 : static_cast<int>(partitions) * replicas; }
 };
@@ -62,6 +69,7 @@ struct TableHook final : train::Callback {
   TableHook(Context& owner, const Parameter& watched, StageResult& to)
       : context(owner), table(watched), result(to) {}
   void on_step(const train::StepInfo& step) override {
+    if (report) report(step.step);
     result.numbers.push_back(step.loss);
     result.numbers.push_back(step.gradient_norm);
     if (!table.value().defined()) return;
@@ -72,6 +80,7 @@ struct TableHook final : train::Callback {
   Context& context;
   const Parameter& table;
   StageResult& result;
+  std::function<void(std::uint64_t step)> report{};
 };
 
 const std::vector<std::string>& some_texts() {
@@ -110,6 +119,11 @@ StageResult run_stage(const StagesRun& run, int rank, Communicator* ranks) {
   if (run.average) options.average = train::AverageOptions{.decay = 0.9};
   const bool parts = run.shard || run.partitions > 1;
   if (rank == 0 || parts) options.checkpoints = run.store;
+  const std::unique_ptr<CheckpointStore> opened = run.open_store ? run.open_store(rank) : nullptr;
+  if (opened != nullptr) {
+    options.checkpoints = opened.get();
+    options.checkpoint_every = 1;
+  }
   if (!run.plain) {
     options.pipeline = {.partitions = run.partitions,
                         .microbatches = run.microbatches,
@@ -132,6 +146,7 @@ StageResult run_stage(const StagesRun& run, int rank, Communicator* ranks) {
     if (parameter.name == "transformer.wte.weight") table = &parameter;
   StageResult result;
   TableHook hook(context, *table, result);
+  if (rank == 0) hook.report = run.report;
   trainer.add(hook);
   soma_test::Follower follower(rank == 0 ? run.stop_after : 0);
   trainer.add(follower);
@@ -259,6 +274,40 @@ TEST_CASE("a tied head in stages: stopped and resumed in other stages, or alone"
     go_on(0, 1, 2);
     go_on(3, 2, 3);
     go_on(2, 1, 0);
+  }
+}
+
+TEST_CASE("a tied head in stages: killed at any moment, it goes on", "[unit][models]") {
+  StagesRun run{.partitions = 2, .microbatches = 2, .replicas = 1, .epochs = 12};
+  const StageResult one = run_alone(run);
+  const soma_test::TemporaryFolder place;
+  const auto run_in_place = [&](const std::function<void(std::uint64_t)>& report) {
+    StagesRun part = run;
+    part.resume = true;
+    part.report = report;
+    part.open_store = [&](int rank) -> std::unique_ptr<CheckpointStore> {
+      if (rank == 0) return std::make_unique<CheckpointFolder>(place.path());
+      return std::make_unique<CheckpointPartFolder>(place.path());
+    };
+    return run_stages(part);
+  };
+  std::uint64_t random = 7, newest = 0;
+  for (int round = 0; round < 4 && newest < 20; ++round) {
+    const std::uint64_t reported =
+        soma_test::last_report_of_killed(random, [&](const auto& report) {
+          // Behind a step the checkpoint of the step before is whole.
+          run_in_place([&](std::uint64_t step) { report(step - 1); });
+          for (;;) pause();
+        });
+    auto context = make_context({.threads = 1});
+    CheckpointFolder store(place.path());
+    Checkpoint checkpoint;
+    newest = store.load_latest(context, checkpoint) ? checkpoint.progress.count("step") : 0;
+    REQUIRE(newest >= reported);
+  }
+  for (const StageResult& rank : run_in_place({})) {
+    REQUIRE(rank.error == "");
+    CHECK(rank.bits == one.bits);
   }
 }
 
