@@ -26,8 +26,6 @@ soma::train::PlanTable table_of(const TrainOptions& options, const TrainingRows&
   soma::Context& context = compute.context();
   soma::nn::Later later;
   soma::models::LanguageModel model = training_model(context, options, &later);
-  const bool whole = model.pieces().empty();  // a tied head: one process has all
-  if (whole) later.make(context, model.parameters());
   soma::data::BatchOptions batching = batch_options(options);
   const auto source = model.batches(rows.train, batching, &stop_requested);
   batching.shuffle = false;
@@ -35,7 +33,7 @@ soma::train::PlanTable table_of(const TrainOptions& options, const TrainingRows&
       rows.held_out.empty() ? nullptr : model.batches(rows.held_out, batching, &stop_requested);
   soma::train::TrainerOptions settings = common_trainer_options(options, launch);
   settings.epochs = options.epochs == 0 ? 1 : options.epochs;
-  settings.pipeline = {.later = whole ? nullptr : &later};
+  settings.pipeline = {.later = &later};
   return plan_table(context, model, *source, held_out.get(), settings, options, ranks,
                     std::move(others));
 }

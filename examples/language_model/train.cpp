@@ -28,16 +28,6 @@ namespace {
 
 using soma::models::LanguageModel;
 
-// Checks the options that need the model's config.json alone.
-void check_model(const TrainOptions& options) {
-  const soma::models::DecoderConfig config =
-      soma::models::load_decoder_config(options.model).config;
-  if (options.ranks.partitions != "1" && !options.ranks.automatic() && config.tied)
-    throw UsageError("--partitions cannot cut " + soma::quoted(options.model) +
-                     ": its head is the table of tokens (tie_word_embeddings), which the first "
-                     "and the last stage would both have");
-}
-
 soma::models::SaveLanguageModelOptions save_options(const TrainOptions& options,
                                                     soma::TensorSource& weights) {
   soma::models::SaveLanguageModelOptions result{.shard_bytes = options.shard_bytes,
@@ -87,7 +77,6 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   for (const std::string& file : options.data) inputs.push_back({"--data", file});
   for (const std::string& file : options.dev) inputs.push_back({"--dev", file});
   try_run_outputs(options, {}, inputs, launch.rank() == 0);  // before anything is read
-  check_on_all(launch, [&] { check_model(options); });
   if (launch.rank() == 0 && options.output.empty())
     std::cout << "There is no --output: the trained model will not be kept"
               << (options.checkpoint.empty() ? "" : ", but for its checkpoints") << ".\n"
@@ -100,10 +89,6 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   soma::nn::Later later;  // a rank makes or reads only the weights of its stage
   if (pipeline) settings.pipeline.later = &later;
   LanguageModel model = training_model(context, options, settings.pipeline.later);
-  if (pipeline && model.pieces().empty()) {  // a tied head: one process has all
-    later.make(context, model.parameters());
-    settings.pipeline.later = nullptr;
-  }
   soma::data::BatchOptions batching = batch_options(options);
   const auto source = model.batches(rows.train, batching, &stop_requested);
   batching.shuffle = false;

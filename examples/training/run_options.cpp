@@ -161,6 +161,11 @@ void add_loop(CLI::App& command, RunOptions& options, const RunWords& words) {
   add_real(command, "--clip", options.clip,
            "clip the norm of all gradients to this value; 0: no clipping", 0, 1e9)
       ->capture_default_str();
+  command
+      .add_flag("--step-early", options.step_early,
+                "step each parameter as soon as its gradient is complete, and give the gradient "
+                "back: the same bits in less memory; needs --clip 0, and one process")
+      ->group(loop_group);
   add_real(command, "--average", options.average.decay,
            "evaluate, keep and end with a moving average of the weights, which keeps this share of "
            "itself at an update, for example 0.999",

@@ -74,6 +74,7 @@ struct RunOptions {
   OptimizerOptions optimizer;
   std::optional<double> weight_decay;  // empty: the default of the optimizer
   double clip = 1;
+  bool step_early = false;
   AverageWeights average;
   bool decay_all = false, no_shuffle = false;
   std::uint64_t seed = 1;

@@ -78,6 +78,7 @@ soma::train::TrainerOptions common_trainer_options(const RunOptions& options, La
                                                  .from = average.from.value_or(0),
                                                  .every = average.every.value_or(1)};
   result.clip = options.clip;
+  result.step_early = options.step_early;
   result.seed = options.seed;
   result.precision = soma::find_precision(options.precision.empty() ? "fp32" : options.precision);
   if (const std::string& format = options.ranks.reduction; !format.empty())

@@ -124,8 +124,8 @@ class GradientReceiver {
  public:
   virtual ~GradientReceiver() = default;
   virtual void receive(const Var& parameter, Gradient addend) = 0;
-  // All terms of this backward have come: the receiver rounds their sum to `type` (round_gradient).
-  // Only for parameters with a type below fp32 (ProductFormats::gradient_type).
+  // All terms of this backward have come: the receiver rounds their sum to `type` (round_gradient;
+  // ProductFormats::gradient_type). On tapes with a precision; may be called again.
   virtual void complete(const Var& /*parameter*/, DType /*type*/) {}
 
  protected:

@@ -26,6 +26,7 @@
 #include <soma/train/impl/checkpoints.ipp>
 #include <soma/train/impl/checks.ipp>
 #include <soma/train/impl/console_progress.ipp>
+#include <soma/train/impl/early_steps.ipp>
 #include <soma/train/impl/evaluate.ipp>
 #include <soma/train/impl/evaluate_ranks.ipp>
 #include <soma/train/impl/evaluations.ipp>

@@ -141,7 +141,6 @@ class LanguageModel final : public nn::Task {
   // metrics::NextToken; it computes the logits of a few rows at a time. Errors data.field (a batch
   // without targets), operator.value (a target beyond the vocabulary), and those of Decoder.
   SOMA_INLINE Forward forward(Tape& tape, const data::Batch& batch) override;
-  // Empty for a tied head, which would belong to two stages.
   SOMA_INLINE nn::Pieces pieces() const override;
   SOMA_INLINE Forward finish(Tape& tape, const Var& hidden, const data::Batch& batch) override;
   // int64 [sequences, 2]: the targets of each sequence, and the bytes of their text.

@@ -38,6 +38,10 @@ class Piece {
 
   std::string name;       // in the model: "layer.3"
   Parameters parameters;  // with the names of the model's task
+  // Parameters of earlier pieces that this piece uses, too, such as a table of tokens that is the
+  // head's weight. A cut may come between: each stage has a copy, and the last one trains it
+  // (train/pipeline/shared.hpp). An earlier stage may use it once.
+  Parameters shared{};
   // True if in training the result for one sequence depends on other sequences of the batch, as in
   // batch norm. Then a batch cannot be computed in parts.
   bool mixes_sequences = false;

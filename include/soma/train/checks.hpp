@@ -19,6 +19,8 @@ std::string metric_names(const nn::Task& task);
 
 // Error train.options.
 void check_options(const nn::Task& task, const TrainerOptions& options, bool first);
+// The same for TrainerOptions::step_early, in a run of so many ranks.
+void check_early(const TrainerOptions& options, int ranks);
 
 }  // namespace SOMA_NAMESPACE::train
 

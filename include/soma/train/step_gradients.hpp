@@ -6,6 +6,7 @@
 
 #include <soma/autograd/parameter.hpp>
 #include <soma/data/batch.hpp>
+#include <soma/optim/optimizer.hpp>
 #include <soma/parallel/gradient_reducer.hpp>
 #include <soma/train/evaluation.hpp>
 
@@ -22,6 +23,10 @@ struct StepRequest {
   std::uint64_t first_batch = 0;  // number of its first batch in the run: what dropout draws by
   std::size_t batches = 1;        // at most: TrainerOptions::accumulate
   float loss_scale = 1;           // losses are multiplied by it before backward
+  // Set: steps each parameter at that rate as soon as its gradient is complete, and clears the
+  // gradient (TrainerOptions::step_early).
+  optim::Optimizer* early = nullptr;
+  double rate = 0;
 };
 
 // The sums over the batches of a step, on all ranks together.

@@ -4,12 +4,14 @@
 
 #include <soma/autograd/tape.hpp>
 #include <soma/system/clock.hpp>
+#include <soma/train/early_steps.hpp>
 #include <soma/train/ranks.hpp>
 #include <soma/train/step_gradients.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -17,9 +19,9 @@ namespace SOMA_NAMESPACE::train {
 
 class TapeGradients final : public StepGradients {
  public:
-  // `seed`: of dropout.
+  // `seed`: of dropout. `early`: requests have StepRequest::early; for one process.
   TapeGradients(Context& context, nn::Task& task, PrecisionState& precision, Ranks& ranks,
-                std::uint64_t seed);
+                std::uint64_t seed, bool early = false);
 
   SOMA_INLINE const Parameters& parameters() const override;
 
@@ -36,6 +38,7 @@ class TapeGradients final : public StepGradients {
   nn::Task& task_;
   PrecisionState& precision_;
   Ranks& ranks_;
+  std::optional<EarlySteps> early_{};
   Tape tape_;
 };
 

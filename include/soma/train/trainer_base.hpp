@@ -105,6 +105,7 @@ class TrainerBase {
   StepInfo step(const StepSums& sums);
   void say_precision();
   bool scales_loss() const;
+  double next_rate() const;
   bool evaluates_after(const data::BatchSource& batches, std::uint64_t epoch, bool stepped) const;
   AfterStep after_step(bool stepped, bool cut, const StopFlag* stop);
   void end_run(const data::BatchSource& batches, data::BatchSource* validation, Report& report,

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Loads what language_model writes with transformers, and trains a real model and lets it write beside it.
+"""Loads what language_model writes with transformers and PEFT, and trains a real model and lets it write beside it.
 
-Usage: beside_transformers.py PROGRAM WORK [folders | real | texts]
+Usage: beside_transformers.py PROGRAM WORK [folders | adapters | real | texts]
 """
 
 import importlib.util
@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 CASES = pathlib.Path(__file__).parents[2] / "models" / "decoders"
@@ -142,7 +142,64 @@ def texts():
     check("Paris", run("generate", "--model", real_folder(), "--prompt", prompts[0], "--max-new", 2, "--quiet").startswith(" Paris."))
 
 
+def own_log_probabilities(folder, adapter):
+    """A greedy text of an adapted model by the program: its tokens, and the logarithms of their probabilities."""
+    line = json.loads(run("generate", "--model", folder, "--adapter", adapter, "--prompt", "the train", "--max-new", 12,
+                          "--temperature", 0, "--log-probabilities", "--json", "--quiet"))
+    return line["ids"], torch.tensor(line["log_probabilities"])
+
+
+def adapters():
+    """Adapters that the program writes are loaded by PEFT without a key too few or too many, and the other way round."""
+    try:
+        from peft import LoraConfig, PeftConfig, PeftModel, get_peft_model, set_peft_model_state_dict
+    except ImportError:
+        print("skipped: adapters, because there is no peft")
+        return
+    rows = work / "rows.txt"
+    rows.write_text("the train is late again\nwe wait\nthe people of platform 3\n")
+
+    def compare(label, model, folder, adapter):
+        ids, own = own_log_probabilities(folder, adapter)
+        prompt = AutoTokenizer.from_pretrained(folder)("the train").input_ids
+        with torch.no_grad():
+            scores = model.eval()(torch.tensor([prompt + ids])).logits[0].double().log_softmax(-1)
+        wanted = torch.stack([scores[len(prompt) - 1 + i, token] for i, token in enumerate(ids)])
+        worst = (own.double() - wanted).abs().max().item()
+        check(f"{label} logits", len(ids) > 0 and worst < 1e-5, f"{len(ids)} tokens, {worst:.1e}")
+
+    for name, targets in (("texts_gpt2", ["c_attn"]), ("texts_gpt2", ["c_attn", "c_proj", "c_fc"]),
+                          ("texts_llama", ["q_proj", "v_proj"]), ("texts_llama", ["all-linear"])):
+        folder, label = CASES / name, f"{name} {' '.join(targets)}"
+        adapter = work / "adapter"
+        shutil.rmtree(adapter, ignore_errors=True)
+        run("train", "--model", folder, "--data", rows, "--epochs", 8, "--learning-rate", 0.02, "--lora", 3, "--lora-alpha", 5,
+            "--lora-targets", *targets, "--quiet", "--output", adapter)
+        model = get_peft_model(AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32),
+                               PeftConfig.from_pretrained(adapter))
+        state = load_file(adapter / "adapter_model.safetensors")
+        result = set_peft_model_state_dict(model, state)
+        missing = [key for key in result.missing_keys if "lora_" in key]
+        moved = all(parameter.abs().max() > 0 for key, parameter in model.named_parameters() if "lora_B" in key)
+        check(label + " keys", not missing and not result.unexpected_keys and moved, f"{missing} {result.unexpected_keys}")
+        compare(label, model, folder, adapter)
+        compare(label + " by its folder", PeftModel.from_pretrained(
+            AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32), adapter), folder, adapter)
+
+        theirs = work / "theirs"
+        shutil.rmtree(theirs, ignore_errors=True)
+        model = get_peft_model(AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32), LoraConfig(
+            r=4, lora_alpha=8, use_rslora=True, task_type="CAUSAL_LM", fan_in_fan_out="gpt2" in name,
+            target_modules=targets if len(targets) > 1 or "-" not in targets[0] else targets[0]))
+        torch.manual_seed(3)
+        for key, parameter in model.named_parameters():
+            if "lora_" in key:
+                parameter.data.normal_(std=0.1)
+        model.save_pretrained(theirs)
+        compare(label + " of PEFT", model, folder, theirs)
+
+
 work.mkdir(parents=True, exist_ok=True)
-for part in sys.argv[3:] or ["folders", "real", "texts"]:
-    {"folders": folders, "real": real, "texts": texts}[part]()
+for part in sys.argv[3:] or ["folders", "adapters", "real", "texts"]:
+    {"folders": folders, "adapters": adapters, "real": real, "texts": texts}[part]()
 sys.exit(problems != 0)

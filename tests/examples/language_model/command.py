@@ -94,8 +94,8 @@ index = json.loads((work / "small" / "model.safetensors.index.json").read_text()
 check("shards", len(names) > 2 and set(index["weight_map"].values()) == set(names[:-1]), names)
 check("describe", "bf16" in run("describe", "--model", work / "small").stdout)
 
-# A head of its own can be cut, a tied one cannot.
-refused("partitions", "train", "--model", gpt2, "--data", plain, "--partitions", 2, "--output", work / "cut")
+# Batches are cut, and models (by ranks: the C++ tests).
+refused("[train.options]", "train", "--model", gpt2, "--data", plain, "--partitions", 2, "--output", work / "cut")
 check("micro-batches of a tied model", weights_hash(run(
     "train", "--model", gpt2, "--data", lines, *quick, "--microbatches", 2)) == weights_hash(again))
 check("micro-batches", weights_hash(run("train", "--model", llama, "--data", pairs, *quick, "--schedule", "constant",
@@ -153,6 +153,11 @@ refused("no prompt", "generate", "--model", llama, code=2)
 full, small = (json.loads(run("plan", "--json", "--model", gpt2, "--data", lines, "--threads", 1, *words).stdout)["rows"]
                for words in ((), ("--lora", 2)))
 check("plan has rows with recomputation", {row["recompute"] for row in full} == {True, False}, full)
+cut = [row for row in json.loads(run("plan", "--json", "--model", gpt2, "--data", lines, "--threads", 1, "--ranks", 2,
+                                     "--lora", 2).stdout)["rows"] if row["partitions"] == 2 and not row["reason"]]
+table = 305 * 16 * 4  # of tokens, which both stages have
+check("a tied table is in two stages", cut and all(
+    sum(stage["weights"] for stage in row["stages"]) > small[0]["stages"][0]["weights"] + table for row in cut), cut)
 check("adapters have fewer moments", all(a["stages"][0]["moments"] < b["stages"][0]["moments"]
                                          for a, b in zip(small, full)), (small, full))
 refused("excludes", "train", "--model", llama, "--adapter", work / "adapter", "--data", plain, *lora, code=2)

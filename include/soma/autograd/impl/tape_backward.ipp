@@ -91,7 +91,8 @@ SOMA_INLINE void Tape::note_use(const Var& input) {
       return;
   }
   const DType type = options_.precision->gradient_type(input.shape());
-  if (type != DType::fp32) narrow_.push_back({input.state_, type, nodes_.size()});
+  if (type != DType::fp32 || options_.receiver != nullptr)
+    narrow_.push_back({input.state_, type, nodes_.size()});
 }
 
 SOMA_INLINE void Tape::complete(std::size_t node) {

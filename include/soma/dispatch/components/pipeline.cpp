@@ -9,3 +9,4 @@
 #include <soma/train/pipeline/impl/planner.ipp>
 #include <soma/train/pipeline/impl/profiler.ipp>
 #include <soma/train/pipeline/impl/report.ipp>
+#include <soma/train/pipeline/impl/shared.ipp>

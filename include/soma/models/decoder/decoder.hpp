@@ -67,7 +67,7 @@ class Decoder {
   const Var& head_weight() const { return config.tied ? tokens.weight : head.weight; }
 
   // The pieces: tokens, layers, last norm with the head, whose result is that of operator(). A tied
-  // head belongs to the first piece and to the last: such a model cannot be cut.
+  // head is the table of the first piece, which the last one shares.
   nn::Pieces pieces() const;
   void collect(nn::Collector& collector) const;
   // Records the settings that change the results but no shape.

@@ -323,9 +323,7 @@ SOMA_INLINE auto LanguageModel::forward(Tape& tape, const data::Batch& batch) ->
   return finish(tape, model_(tape, tape.constant(batch.inputs)), batch);
 }
 
-SOMA_INLINE nn::Pieces LanguageModel::pieces() const {
-  return config().tied ? nn::Pieces() : model_.pieces();
-}
+SOMA_INLINE nn::Pieces LanguageModel::pieces() const { return model_.pieces(); }
 
 SOMA_INLINE auto LanguageModel::finish(Tape& tape, const Var& hidden, const data::Batch& batch)
     -> Forward {

@@ -49,4 +49,21 @@ SOMA_INLINE void check_options(const nn::Task& task, const TrainerOptions& optio
     refuse("checkpoints", "none", "a store, to save to or to resume from");
 }
 
+SOMA_INLINE void check_early(const TrainerOptions& options, int ranks) {
+  if (!options.step_early) return;
+  const auto want = [](bool holds, const std::string& given, std::string_view wanted) {
+    if (!holds)
+      fail(error_id::train_options, "Trainer", "step_early", "true, with " + given, wanted);
+  };
+  want(options.clip == 0, "clip " + to_text(options.clip), "clip 0: the norm comes too late");
+  want(options.accumulate == 1, "accumulate " + std::to_string(options.accumulate),
+       "one batch a step");
+  want(ranks == 1, std::to_string(ranks) + " ranks", "one process");
+  want(options.gradients == nullptr, "gradients of the host's own", "those of the trainer");
+  want(!options.loss_scaling && !options.precision.loss_scaling, "a loss scale",
+       "none: a step could not be skipped");
+  want(options.non_finite == NonFinite::stop, "NonFinite::skip",
+       "NonFinite::stop: a step could not be skipped");
+}
+
 }  // namespace SOMA_NAMESPACE::train

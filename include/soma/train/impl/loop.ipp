@@ -51,7 +51,7 @@ SOMA_INLINE StepInfo TrainerBase::step(const StepSums& sums) {
   StepInfo info;
   info.loss = sums.loss / losses;
   info.gradient_norm = gradients_->norm() * share;
-  info.learning_rate = schedule_(progress_.step, progress_.plateau.reductions);
+  info.learning_rate = next_rate();
   const bool finite = std::isfinite(info.gradient_norm);
   // A gradient that overflowed under a scale shows that the scale was too large.
   const bool too_large = scaled && !scaler_.update(finite) && std::isfinite(info.loss) &&
@@ -59,10 +59,11 @@ SOMA_INLINE StepInfo TrainerBase::step(const StepSums& sums) {
   if (std::isfinite(info.loss) && finite) {
     const float clipping =
         options_.clip == 0 ? 1.0f : optim::clipping_factor(info.gradient_norm, options_.clip);
-    optimizer_->step(
-        {.rate = info.learning_rate,
-         .gradient_factor = share == 1 ? clipping : static_cast<float>(share * double{clipping}),
-         .may_be_empty = gradients_->others_step()});
+    if (!options_.step_early)
+      optimizer_->step(
+          {.rate = info.learning_rate,
+           .gradient_factor = share == 1 ? clipping : static_cast<float>(share * double{clipping}),
+           .may_be_empty = gradients_->others_step()});
     gradients_->stepped();
     progress_.skipped_in_a_row = 0;
   } else {
@@ -123,6 +124,11 @@ SOMA_INLINE bool TrainerBase::out_of_patience() const {
 
 SOMA_INLINE bool TrainerBase::steps_remain() const {
   return progress_.steps == 0 || progress_.step < progress_.steps;
+}
+
+// The learning rate of the next step.
+SOMA_INLINE double TrainerBase::next_rate() const {
+  return schedule_(progress_.step, progress_.plateau.reductions);
 }
 
 SOMA_INLINE bool TrainerBase::scales_loss() const {
@@ -270,7 +276,9 @@ SOMA_INLINE Report TrainerBase::train(data::BatchSource& batches, data::BatchSou
         gradients_->run(source, {.step = progress_.step,
                                  .first_batch = progress_.batches,
                                  .batches = options_.accumulate,
-                                 .loss_scale = scales_loss() ? scaler_.scale() : 1});
+                                 .loss_scale = scales_loss() ? scaler_.scale() : 1,
+                                 .early = options_.step_early ? optimizer_ : nullptr,
+                                 .rate = next_rate()});
     if (source.cut()) {  // the step was not made
       report.interrupted = true;
       break;

@@ -83,6 +83,10 @@ SOMA_INLINE PlanRow row_of(const PlanCosts& costs, const PlanLayout& layout, std
     row.reason = "a batch has " + std::to_string(costs.batches().shards) + " shards";
     return row;
   }
+  if (costs.setting().early && !(layout.plain() && layout.replicas == 1)) {
+    row.reason = "early steps are those of one process";
+    return row;
+  }
   if (layout.microbatches > 1 && !whole.empty()) {
     row.reason = whole;
     return row;

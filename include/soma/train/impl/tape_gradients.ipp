@@ -9,24 +9,29 @@
 #include <soma/train/step_gradients.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE TapeGradients::TapeGradients(Context& context, nn::Task& task,
                                          PrecisionState& precision, Ranks& ranks,
-                                         std::uint64_t seed)
+                                         std::uint64_t seed, bool early)
     : context_(context),
       task_(task),
       precision_(precision),
       ranks_(ranks),
+      early_(early ? std::optional<EarlySteps>(std::in_place, context, task.parameters())
+                   : std::nullopt),
       tape_(context, {.seed = seed,
                       .activations = precision.activations(),
                       .precision = &precision,
-                      .receiver = ranks.receiver(),
+                      .receiver = early ? &*early_ : ranks.receiver(),
                       .batch_sums = ranks.batch_sums()}) {}
 
 SOMA_INLINE const Parameters& TapeGradients::parameters() const { return task_.parameters(); }
@@ -61,7 +66,7 @@ SOMA_INLINE StepSums TapeGradients::run(data::BatchSource& batches, const StepRe
 }
 
 SOMA_INLINE double TapeGradients::norm() {
-  return ranks_.gradient_norm(context_, task_.parameters());
+  return early_ ? early_->norm() : ranks_.gradient_norm(context_, task_.parameters());
 }
 
 SOMA_INLINE void TapeGradients::stepped() { ranks_.gather_rows(task_.parameters()); }
@@ -93,7 +98,12 @@ SOMA_INLINE BatchLoss TapeGradients::differentiate(const data::Batch& batch,
     sums.correct += hits.correct();
   }
   const float whole = request.loss_scale * static_cast<float>(request.batches == 1 ? 1 : count);
+  if (early_) {
+    early_->begin(*request.early, request.rate);
+    if (!std::isfinite(loss.value)) return loss;  // nothing is stepped
+  }
   tape_.backward(forward.loss, ranks_.weight_of(whole, count));
+  if (early_) early_->finish();
   ranks_.finish_gradients();  // or those of embeddings would wait, and all that follows them
   return loss;
 }

@@ -58,6 +58,7 @@ SOMA_INLINE TrainerBase::TrainerBase(Context& context, nn::Task& task,
       average_(context, options.average) {
   make_parts(context, task, options_, precision_, ranks_, own_gradients_);
   check_options(task, options, ranks_->first());
+  check_early(options, ranks_->count());
   ranks_->check(task, options.optimizer);
   gradients_ = options.gradients == nullptr ? own_gradients_.get() : options.gradients;
   make_optimizer();
@@ -75,8 +76,8 @@ SOMA_INLINE void TrainerBase::make_plain(Context& context, nn::Task& task,
          "a PipelineTrainer (soma/pipeline.hpp), which has them");
   ranks = make_ranks(context, options);
   if (options.gradients == nullptr)
-    gradients =
-        Owned<StepGradients>::make<TapeGradients>(context, task, precision, *ranks, options.seed);
+    gradients = Owned<StepGradients>::make<TapeGradients>(context, task, precision, *ranks,
+                                                          options.seed, options.step_early);
 }
 
 SOMA_INLINE void TrainerBase::make_optimizer() {

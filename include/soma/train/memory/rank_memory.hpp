@@ -31,12 +31,17 @@ struct ParameterMemory {
   std::uint64_t value = 0;    // bytes
   std::uint64_t moments = 0;  // for all rows
   Shape shape{};
-  bool trained = true;  // false: frozen
+  bool trained = true;  // false: frozen, or a copy of what another stage trains
+  // Of a parameter that pieces share (nn::Piece::shared): the piece before this one that uses it
+  // (to_end: none), and the last one.
+  std::size_t before = to_end, last = 0;
+  bool several = false;  // pieces share it
 };
 
 // How gradients come together.
 enum class GradientSums : std::uint8_t {
   tape,   // one process: the tape adds them to the parameters
+  early,  // the same, but a parameter is stepped and gives its gradient back once it is complete
   ranks,  // replicas share each batch (or there is one), in buckets
 };
 
@@ -57,6 +62,7 @@ struct RankProblem {
   bool between_steps = false;  // evaluations while the gradients of a step are still there
   bool keeps_best = false;     // a copy of the weights, in memory
   std::size_t evaluated = 0;   // rows of the largest batch of an evaluation
+  std::uint64_t shared = 0;    // bytes of gradients that come from other stages' copies
   std::uint64_t fetched = 0;   // bytes of the largest tensor of another stage that this rank saves
   std::uint64_t data = 0;      // heap of the batches of a step, and before the run
 };

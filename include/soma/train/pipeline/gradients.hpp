@@ -6,6 +6,7 @@
 #include <soma/train/events.hpp>
 #include <soma/train/pipeline/planner.hpp>
 #include <soma/train/pipeline/ranks.hpp>
+#include <soma/train/pipeline/shared.hpp>
 #include <soma/train/pipeline/stage.hpp>
 #include <soma/train/pipeline/tensors.hpp>
 #include <soma/train/step_gradients.hpp>
@@ -60,6 +61,9 @@ class PipelineGradients final : public StepGradients {
   // Memory of this stage in the last step.
   const StageMemory& memory() const;
 
+  // Shared parameters of other stages that this one has a copy of.
+  const Parameters& copies() const { return shared_.copies(); }
+
   // Gives the first rank (or all ranks) the whole model; the other stages keep their parts.
   // Collective.
   void gather(bool to_all);
@@ -103,6 +107,9 @@ class PipelineGradients final : public StepGradients {
   std::vector<double> passes_{};    // seconds of the last ones
   std::size_t most_held_ = 0;       // bytes of micro-batches in flight, in any step
   std::size_t most_gradients_ = 0;  // bytes of the gradients that a step keeps
+  SharedParameters shared_;
+  // True: the owners of shared parameters may have other values than their copies.
+  bool copies_are_old_ = true;
   PipelineStage stage_;
 };
 

@@ -31,6 +31,7 @@ struct PlanBasis {
   std::size_t accumulate = 1;
   std::uint64_t bucket_bytes = 0;
   bool average = false, keeps_best = false, evaluates = true;
+  bool early = false;             // TrainerOptions::step_early
   bool between_steps = false;     // evaluations within an epoch
   bool whole_first_step = false;  // scales that the first step does not know (fp8_delayed)
   std::uint64_t data = 0;         // heap of the batches of a step, and before the run
@@ -83,6 +84,8 @@ class PlanCosts {
 
  private:
   const std::vector<PieceProfile>& profiles(const PlanLayout& layout) const;
+  // The parameters that the stage with the pieces first ... end - 1 has, with its copies.
+  std::vector<ParameterMemory> parameters_of_stage(std::size_t first, std::size_t end) const;
   static std::size_t size_index(const PlanLayout& layout);
   std::uint64_t result_bytes(const PlanLayout& layout, std::size_t piece) const;
   double reduction_seconds(const PlanLayout& layout, std::size_t first, std::size_t end) const;

@@ -46,9 +46,10 @@ PipelinePlan known_plan(const nn::Pieces& pieces, const Parameters& parameters,
 PipelineSchedule schedule_of(const PipelineOptions& options, std::size_t microbatches);
 std::size_t in_flight(const PipelineOptions& options, std::size_t microbatches, std::size_t stage);
 
-// The bytes of a parameter, and of a piece's parameters that no earlier piece has.
+// The bytes of a parameter, and of a piece's parameters: those that no earlier piece has, and those
+// that it shares with earlier ones.
 ParameterMemory memory_of(const Parameter& parameter, const TrainerOptions& options);
-std::vector<ParameterMemory> parameters_of(const nn::Piece& piece, const nn::Pieces& pieces,
+std::vector<ParameterMemory> parameters_of(std::size_t piece, const nn::Pieces& pieces,
                                            const TrainerOptions& options);
 
 // Everything beside the model that a decision depends on. `moments`: bytes of all of them.

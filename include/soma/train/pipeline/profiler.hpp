@@ -48,6 +48,7 @@ class PieceProfiler {
     SOMA_INLINE void receive(const Var& parameter, Gradient) override;
     SOMA_INLINE void complete(const Var& parameter, DType type) override;
     void check(const Var& parameter) const;
+    static bool has(const Parameters& list, const Var& parameter);
     PieceProfiler* profiler = nullptr;
     const nn::Piece* piece = nullptr;  // nullptr: the whole task
     std::size_t base = 0;              // bytes in use before forward

@@ -238,6 +238,9 @@ SOMA_INLINE nn::Pieces Decoder::pieces() const {
     std::string name = "tokens";
     if (i != 0) name = last ? "head" : "layer." + std::to_string(i - 1);
     result.push_back(nn::Piece(std::move(name), std::move(own), &run_of, this, i));
+    if (!last || !config.tied) continue;
+    for (const Parameter& parameter : result.front().parameters)
+      if (parameter.var.is(tokens.weight)) result.back().shared.push_back(parameter);
   }
   return result;
 }

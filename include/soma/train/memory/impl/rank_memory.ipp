@@ -43,6 +43,7 @@ class StepReplay {
   void backward(std::size_t number);
   void receive(const GradientStep& step, std::size_t piece, std::size_t at, std::size_t number,
                std::uint64_t activations, std::uint64_t workspaces, std::uint64_t messages);
+  bool is_shared(const Shape& shape) const;
   void finish_batch();
   void step();
   void evaluate();
@@ -54,6 +55,7 @@ class StepReplay {
   std::uint64_t saved_ = 0, kept_ = 0;         // bytes of a micro-batch
   std::uint64_t gradients_ = 0, filling_ = 0;  // now; in the bucket that is being filled
   std::uint64_t filling_stored_ = 0;           // the same as the step keeps it
+  std::uint64_t waiting_ = 0;                  // gradients that early steps wait for
   std::uint64_t scratch_ = 0;                  // messages of buckets on their way
   std::uint64_t entries_ = 0;                  // records of gradients on their way
   std::vector<std::uint64_t> sparse_{};        // sums that wait for the end of a batch
@@ -222,6 +224,14 @@ SOMA_INLINE void StepReplay::receive(const GradientStep& step, std::size_t piece
   const bool first = number < microbatches_;
   const std::uint64_t stored =
       step.sparse || problem_.accumulate > 1 ? sum : (std::min)(sum, step.stored);
+  if (problem_.sums == GradientSums::early) {
+    // That of a parameter of several pieces waits for all. Of an operator with two, a weight's and
+    // a bias's, one waits for the other.
+    gradients_ = waiting_;
+    if (is_shared(step.shape)) waiting_ += stored;
+    gradients_ += stored;
+    return;
+  }
   if (problem_.sums == GradientSums::tape) {
     if (first || step.sparse) gradients_ += stored;
     return;
@@ -245,6 +255,13 @@ SOMA_INLINE void StepReplay::receive(const GradientStep& step, std::size_t piece
     batch_ -= filling_ - filling_stored_;
   }
   filling_ = filling_stored_ = 0;
+}
+
+SOMA_INLINE bool StepReplay::is_shared(const Shape& shape) const {
+  return std::any_of(problem_.parameters.begin(), problem_.parameters.end(),
+                     [&](const ParameterMemory& parameter) {
+                       return parameter.several && parameter.shape == shape;
+                     });
 }
 
 SOMA_INLINE void StepReplay::backward(std::size_t number) {
@@ -272,7 +289,8 @@ SOMA_INLINE void StepReplay::backward(std::size_t number) {
 
 // Closes the last bucket, and adds the rows of all replicas.
 SOMA_INLINE void StepReplay::finish_batch() {
-  if (problem_.sums == GradientSums::tape) return;
+  if (problem_.sums == GradientSums::early) gradients_ = waiting_ = 0;
+  if (problem_.sums != GradientSums::ranks) return;
   const std::uint64_t others = held(forwards_ - backwards_);
   if (filling_ != 0) {
     note(others, 0, 0, filling_);
@@ -283,6 +301,7 @@ SOMA_INLINE void StepReplay::finish_batch() {
   for (const std::uint64_t bytes : sparse_)
     note(others, 0, 0, problem_.replicas > 1 ? bytes * 5 / 2 : bytes * 2);
   sparse_.clear();
+  if (problem_.shared != 0) note(others, 0, problem_.shared + 2 * tensor_bytes);
   gradients_ = gradients_ - batch_ + final_;
   scratch_ = entries_ = batch_ = final_ = 0;
 }

@@ -23,6 +23,8 @@ SOMA_INLINE void PipelineGradients::check() const {
   };
   if (options_.gradients != nullptr)
     refuse("gradients", "given", "none beside a pipeline, which makes them");
+  if (options_.step_early)
+    refuse("step_early", "true, with a pipeline", "a trainer without stages and micro-batches");
   std::size_t apart = 0;
   for (const PieceCost& piece : plan_.pieces) apart += piece.joined ? 0 : 1;
   if (pipeline.partitions > apart)
@@ -145,6 +147,9 @@ SOMA_INLINE void PipelineGradients::take_stage() {
       for (const Parameter& parameter : pieces_[i].parameters)
         for (std::size_t k = 0; k < all.size(); ++k)
           if (all[k].name == parameter.name) stages_of_[k] = stage;
+  shared_.set(pieces_, plan_);
+  for (std::size_t k = 0; k < all.size(); ++k)
+    stages_of_[k] = shared_.owner_of(all[k].var, stages_of_[k]);
   own_.clear();
   for (std::size_t k = 0; k < all.size(); ++k)
     if (stages_of_[k] == groups_.stage()) {
@@ -164,6 +169,7 @@ SOMA_INLINE void PipelineGradients::distribute() {
   const bool made = options_.pipeline.later == nullptr;
   if (!made) {
     options_.pipeline.later->make(context_, own_);
+    options_.pipeline.later->make(context_, shared_.copies());
     for (const Parameter& parameter : own_) {
       const Tensor value = parameter.value();
       if (value.bytes() != 0)
@@ -172,7 +178,7 @@ SOMA_INLINE void PipelineGradients::distribute() {
   }
   for (std::size_t k = 0; k < all.size(); ++k) {
     const Var& var = all[k].var;
-    const bool own = stages_of_[k] == groups_.stage();
+    const bool own = stages_of_[k] == groups_.stage() || shared_.has_copy(var);
     if (made) {
       // A second run starts from the values of each stage.
       const int root = began_ ? groups_.first_of(stages_of_[k]) : 0;

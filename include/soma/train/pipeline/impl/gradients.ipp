@@ -29,12 +29,13 @@ SOMA_INLINE PipelineGradients::PipelineGradients(Context& context, nn::Task& tas
       pieces_(task.pieces()),
       own_(task.parameters()),
       plan_(known_plan(pieces_, task.parameters(), options.pipeline)),
+      shared_(context, groups_.pipeline(), *ranks.same_stage().receiver()),
       stage_(context, task, groups_.pipeline(),
              {.seed = options.seed,
               .activations = precision.activations(),
               .precision = &precision,
               .batch_sums = ranks.same_stage().batch_sums()},
-             *ranks.same_stage().receiver()) {
+             shared_) {
   check();
   if (ranks.first()) decision_ = read_decision(options.pipeline, plan_);
 }
@@ -50,11 +51,15 @@ SOMA_INLINE void PipelineGradients::begin(data::BatchSource& batches) {
     context_.heap().reset_peak();  // the report counts from here on
   }
   distribute();
+  copies_are_old_ = true;
 }
 
 SOMA_INLINE StepSums PipelineGradients::run(data::BatchSource& batches,
                                             const StepRequest& request) {
   clear_gradients(own_);
+  clear_gradients(shared_.copies());
+  // The weights of a checkpoint, or those that an evaluation of averages has put back.
+  if (std::exchange(copies_are_old_, false)) shared_.update();
   ranks_.same_stage().begin_step(request.step, precision_.mapping());
   precision_.gather_gradients(request.batches > 1);
   StepSums sums;
@@ -92,9 +97,12 @@ SOMA_INLINE StepSums PipelineGradients::run(data::BatchSource& batches,
   }
   const PipelineSchedule schedule = schedule_of(options_.pipeline, work.size());
   const std::int64_t start = monotonic_nanoseconds();
-  const MicrobatchResults results = stage_.run(
-      schedule.stages[groups_.stage()], in_flight(options_.pipeline, work.size(), groups_.stage()),
-      work, [this] { ranks_.same_stage().finish_gradients(); });
+  const MicrobatchResults results =
+      stage_.run(schedule.stages[groups_.stage()],
+                 in_flight(options_.pipeline, work.size(), groups_.stage()), work, [this] {
+                   ranks_.same_stage().finish_gradients();
+                   shared_.add_gradients(precision_);
+                 });
   precision_.round_gradients(own_);
   note_pass(static_cast<double>(monotonic_nanoseconds() - start) * 1e-9, work.size());
   share(results, counts, sums);
@@ -145,9 +153,14 @@ SOMA_INLINE double PipelineGradients::norm() {
   return std::sqrt(total);
 }
 
-SOMA_INLINE void PipelineGradients::stepped() { ranks_.same_stage().gather_rows(own_); }
+SOMA_INLINE void PipelineGradients::stepped() {
+  ranks_.same_stage().gather_rows(own_);
+  shared_.update();
+}
 
 SOMA_INLINE Evaluation PipelineGradients::evaluate(data::BatchSource& source) {
+  shared_.update();
+  copies_are_old_ = true;
   precision_.set_maximum({});
   Evaluation evaluation = evaluate_batches(source);
   precision_.set_maximum(ranks_.same_stage().maximum());

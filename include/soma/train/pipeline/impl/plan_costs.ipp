@@ -115,35 +115,53 @@ SOMA_INLINE std::vector<PieceCost> PlanCosts::costs(const PlanLayout& layout) co
   return all;
 }
 
+SOMA_INLINE std::vector<ParameterMemory> PlanCosts::parameters_of_stage(std::size_t first,
+                                                                        std::size_t end) const {
+  std::vector<ParameterMemory> all;
+  for (std::size_t i = first; i < end; ++i)
+    for (ParameterMemory parameter : parameters_[i]) {
+      if (parameter.before != to_end && parameter.before >= first) continue;  // it is there
+      if (parameter.last >= end) {
+        parameter.moments = 0;
+        parameter.trained = false;
+      }
+      all.push_back(parameter);
+    }
+  return all;
+}
+
 SOMA_INLINE MemoryEstimate PlanCosts::stage(const PlanLayout& layout, std::size_t stage,
                                             std::size_t first, std::size_t end) const {
   const PipelineOptions options = detail::options_of(layout);
   const std::size_t work = layout.microbatches * setting_.accumulate;
-  RankProblem problem{
-      .pieces = std::span(profiles(layout)).subspan(first, end - first),
-      .batches = &batches_,
-      .actions = schedule_of(options, work).stages[stage],
-      .in_flight = in_flight(options, work, stage),
-      .first = stage == 0,
-      .last = stage + 1 == layout.partitions,
-      .microbatches = layout.microbatches,
-      .replicas = layout.replicas,
-      .accumulate = setting_.accumulate,
-      .sums = layout.plain() && layout.replicas == 1 ? GradientSums::tape : GradientSums::ranks,
-      .shard = layout.shard_optimizer && layout.replicas > 1,
-      .bucket_bytes = setting_.bucket_bytes,
-      .average = setting_.average,
-      .whole_first_step = setting_.whole_first_step,
-      .evaluates = setting_.evaluates,
-      .between_steps = setting_.between_steps,
-      .keeps_best = setting_.keeps_best,
-      .evaluated = setting_.evaluated,
-      .data = setting_.data};
+  RankProblem problem{.pieces = std::span(profiles(layout)).subspan(first, end - first),
+                      .batches = &batches_,
+                      .actions = schedule_of(options, work).stages[stage],
+                      .in_flight = in_flight(options, work, stage),
+                      .first = stage == 0,
+                      .last = stage + 1 == layout.partitions,
+                      .microbatches = layout.microbatches,
+                      .replicas = layout.replicas,
+                      .accumulate = setting_.accumulate,
+                      .sums = !layout.plain() || layout.replicas > 1 ? GradientSums::ranks
+                              : setting_.early                       ? GradientSums::early
+                                                                     : GradientSums::tape,
+                      .shard = layout.shard_optimizer && layout.replicas > 1,
+                      .bucket_bytes = setting_.bucket_bytes,
+                      .average = setting_.average,
+                      .whole_first_step = setting_.whole_first_step,
+                      .evaluates = setting_.evaluates,
+                      .between_steps = setting_.between_steps,
+                      .keeps_best = setting_.keeps_best,
+                      .evaluated = setting_.evaluated,
+                      .data = setting_.data};
   if (!problem.last) problem.in_flight_behind = in_flight(options, work, stage + 1);
   if (first != 0) problem.input = result_bytes(layout, first - 1);
-  for (std::size_t i = first; i < end; ++i)
-    problem.parameters.insert(problem.parameters.end(), parameters_[i].begin(),
-                              parameters_[i].end());
+  problem.parameters = parameters_of_stage(first, end);
+  for (const ParameterMemory& parameter : problem.parameters)
+    if (parameter.trained && parameter.before < first)
+      for (const GradientStep& step : profiles(layout)[parameter.before].sizes.front().backward)
+        if (step.shape == parameter.shape) problem.shared = (std::max)(problem.shared, step.bytes);
   if (stage == 0)
     for (std::size_t i = end; i < pieces_.size(); ++i)
       for (const ParameterMemory& parameter : parameters_[i])
@@ -212,10 +230,10 @@ SOMA_INLINE double PlanCosts::seconds(const PlanLayout& layout,
     for (std::size_t i = first; i < end; ++i) {
       own.forward += profiles(layout)[i].sizes[k].forward_seconds;
       own.backward += profiles(layout)[i].sizes[k].backward_seconds;
-      for (const ParameterMemory& parameter : parameters_[i])
-        if (parameter.trained)
-          bytes += static_cast<double>(3 * parameter.value + 2 * parameter.moments);
     }
+    for (const ParameterMemory& parameter : parameters_of_stage(first, end))
+      if (parameter.trained)
+        bytes += static_cast<double>(3 * parameter.value + 2 * parameter.moments);
     if (stage < cuts.size())
       times.links.push_back(static_cast<double>(result_bytes(layout, end - 1)) / setting_.network);
     const double step =
@@ -241,6 +259,11 @@ SOMA_INLINE std::uint64_t PlanCosts::sent(const PlanLayout& layout,
   const std::uint64_t each = layout.microbatches * layout.replicas * setting_.accumulate;
   std::uint64_t bytes = 0;
   for (const std::size_t cut : cuts) bytes += 2 * each * result_bytes(layout, cut - 1);
+  // Values go from the stage that trains a shared parameter to those with a copy.
+  for (std::size_t stage = 0; stage < cuts.size(); ++stage)
+    for (const ParameterMemory& copy :
+         parameters_of_stage(stage == 0 ? 0 : cuts[stage - 1], cuts[stage]))
+      if (copy.last >= cuts[stage]) bytes += copy.value * layout.replicas;
   if (layout.replicas == 1) return bytes;
   // Sums go half the way and back, or the weights do.
   const std::size_t k = size_index(layout);
@@ -461,7 +484,8 @@ SOMA_INLINE PlanCosts measure_costs(Context& context, nn::Task& task, const nn::
                                     const std::vector<PieceCost>& known, const BatchSizes& batches,
                                     data::BatchSource& source, const CostRequest& request) {
   std::vector<std::vector<ParameterMemory>> parameters;
-  for (const nn::Piece& piece : pieces) parameters.push_back(parameters_of(piece, pieces, options));
+  for (std::size_t i = 0; i < pieces.size(); ++i)
+    parameters.push_back(parameters_of(i, pieces, options));
   if (pieces.empty()) {
     parameters.emplace_back();
     for (const Parameter& parameter : task.parameters())
@@ -479,6 +503,7 @@ SOMA_INLINE PlanCosts measure_costs(Context& context, nn::Task& task, const nn::
       .bucket_bytes = options.reduce_bucket_bytes,
       .average = options.average.has_value(),
       .keeps_best = options.keep_best && options.checkpoints == nullptr,
+      .early = options.step_early,
       .between_steps = options.evaluate_every != 0,
       .data = (in_use > present ? in_use - present : 0) + batches.bytes * options.accumulate,
       .program = own > in_use ? own - in_use : 0,

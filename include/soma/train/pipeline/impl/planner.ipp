@@ -125,20 +125,29 @@ SOMA_INLINE std::size_t in_flight(const PipelineOptions& options, std::size_t mi
                                                              : std::size_t{0}));
 }
 
-SOMA_INLINE std::vector<ParameterMemory> parameters_of(const nn::Piece& piece,
-                                                       const nn::Pieces& pieces,
+SOMA_INLINE std::vector<ParameterMemory> parameters_of(std::size_t piece, const nn::Pieces& pieces,
                                                        const TrainerOptions& options) {
+  const auto names = [](const Parameters& list, const Parameter& wanted) {
+    return std::any_of(list.begin(), list.end(),
+                       [&](const Parameter& known) { return known.name == wanted.name; });
+  };
   std::vector<ParameterMemory> result;
-  for (const Parameter& parameter : piece.parameters) {
-    // A parameter of several pieces counts in the first.
-    bool known = false;
-    for (const nn::Piece& before : pieces) {
-      if (&before == &piece) break;
-      for (const Parameter& other : before.parameters)
-        known = known || other.name == parameter.name;
+  for (const Parameters* list : {&pieces[piece].parameters, &pieces[piece].shared})
+    for (const Parameter& parameter : *list) {
+      ParameterMemory memory = memory_of(parameter, options);
+      memory.last = piece;
+      // A parameter of several pieces that stay together counts in the first.
+      bool known = false;
+      for (std::size_t i = 0; i < pieces.size(); ++i) {
+        const bool shares = names(pieces[i].shared, parameter);
+        const bool has = names(pieces[i].parameters, parameter);
+        if (i < piece && (shares || has)) memory.before = i;
+        if (i > piece && shares) memory.last = i;
+        memory.several = memory.several || shares;
+        known = known || (i < piece && has && list == &pieces[piece].parameters);
+      }
+      if (!known) result.push_back(memory);
     }
-    if (!known) result.push_back(memory_of(parameter, options));
-  }
   return result;
 }
 
@@ -173,6 +182,7 @@ SOMA_INLINE Record decision_basis(const TrainerOptions& options, const nn::Task&
   basis.set("shard_optimizer", options.shard_optimizer);
   basis.set("evaluates_between", options.evaluate_every != 0);
   basis.set("average", options.average.has_value());
+  if (options.step_early) basis.set("step_early", true);
   basis.set("keeps_best", options.keep_best && options.checkpoints == nullptr);
   basis.set("network", pipeline.network);
   return basis;

@@ -32,8 +32,9 @@ SOMA_INLINE std::vector<PieceProfile> PieceProfiler::measure(std::span<const Pro
     receiver_.piece = pieces_.empty() ? nullptr : &pieces_[i];
     Parameters made;
     if (later_ != nullptr && !pieces_.empty()) {
-      for (const Parameter& parameter : pieces_[i].parameters)
-        if (!parameter.value().defined()) made.push_back(parameter);
+      for (const Parameters* used : {&pieces_[i].parameters, &pieces_[i].shared})
+        for (const Parameter& parameter : *used)
+          if (!parameter.value().defined()) made.push_back(parameter);
       later_->make(context_, made);
     }
     std::vector<Tensor> kept;  // running statistics are among the parameters
@@ -197,18 +198,25 @@ SOMA_INLINE void PieceProfiler::Receiver::receive(const Var& parameter, Gradient
 SOMA_INLINE void PieceProfiler::Receiver::complete(const Var& parameter, DType type) {
   for (std::size_t i = parameters.size(); i-- > 0;)
     if (parameters[i].is(parameter)) {
+      // The sum with another stage's gradient is rounded, later.
+      if (piece != nullptr && has(piece->shared, parameter)) return;
       if (!steps[i].sparse) steps[i].stored = steps[i].bytes / sizeof(float) * size_of(type);
       return;
     }
 }
 
+SOMA_INLINE bool PieceProfiler::Receiver::has(const Parameters& list, const Var& parameter) {
+  return std::any_of(list.begin(), list.end(),
+                     [&](const Parameter& known) { return known.var.is(parameter); });
+}
+
 SOMA_INLINE void PieceProfiler::Receiver::check(const Var& parameter) const {
   if (piece == nullptr) return;
-  const auto is_same = [&](const Parameter& known) { return known.var.is(parameter); };
-  if (std::any_of(piece->parameters.begin(), piece->parameters.end(), is_same)) return;
+  if (has(piece->parameters, parameter) || has(piece->shared, parameter)) return;
   // One of no piece is the host's own, which no stage drops.
   const Parameters& all = profiler->task_.parameters();
-  const auto found = std::find_if(all.begin(), all.end(), is_same);
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const Parameter& known) { return known.var.is(parameter); });
   if (found == all.end()) return;
   fail(error_id::train_options, "PipelineTrainer", "piece " + soma::quoted(piece->name),
        "one that uses " + soma::quoted(found->name) + ", which is not among its parameters",

@@ -39,6 +39,8 @@ SOMA_INLINE std::vector<StageReport> PipelineGradients::stage_reports() const {
     own.weights += static_cast<double>(parameter.value().bytes());
     own.moments += static_cast<double>(memory_of(parameter, options_).moments);
   }
+  for (const Parameter& copy : shared_.copies())
+    own.weights += static_cast<double>(copy.value().bytes());
   if (options_.shard_optimizer) own.moments /= static_cast<double>(groups_.replica_count());
   own.predicted_activations = predicted_activations();
   own.measured_activations = static_cast<double>(most_held_);
