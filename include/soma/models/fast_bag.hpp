@@ -7,6 +7,8 @@
 // Needs add_sparse(context) (soma/sparse.hpp).
 
 #include <soma/autograd/parameter.hpp>
+#include <soma/autograd/tape.hpp>
+#include <soma/data/batch.hpp>
 #include <soma/data/labels.hpp>
 #include <soma/runtime/stop_flag.hpp>
 #include <soma/text/counted_features.hpp>
@@ -57,6 +59,14 @@ struct FastBag {
            float known, float factor, float* scores) const;
 };
 
+namespace detail {
+
+// Adds the gradients of a batch's mean loss: the cross entropy, or for several labels that of each
+// class alone. The batch's labels are lists; with one label each they become classes.
+void backward_of_labels(Tape& tape, const Var& logits, data::Batch& batch, data::LabelKind kind,
+                        std::span<const float> class_weights);
+
+}  // namespace detail
 }  // namespace SOMA_NAMESPACE::models
 
 #ifndef SOMA_DISPATCH

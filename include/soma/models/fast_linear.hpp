@@ -10,6 +10,7 @@
 
 #include <soma/base/record.hpp>
 #include <soma/data/labels.hpp>
+#include <soma/data/point_source.hpp>
 #include <soma/io/safetensors.hpp>
 #include <soma/models/fast_bag.hpp>
 #include <soma/ops/fields.hpp>
@@ -35,13 +36,13 @@ struct FastFitOptions {
                                  // texts of at most 400 bytes on average, else none
   std::int64_t parts_from = -1;  // rule: 2 for two classes, else 3
   std::uint64_t ngrams = 0;      // rule: 2
-  std::uint64_t passes = 0;      // rule: 6
+  std::uint64_t passes = 0;      // rule: 6, of a stream 3
   std::int64_t bag_width = -1;   // columns of the embedding bag; 0: none; rule: none up to 16
                                  // classes and with several labels, 32 up to 64, else 64
   std::uint64_t bag_passes = 0;  // rule: 3
   double held_out = 0.1;         // the share of rows that calibrates, at most 5,000; 0 to 0.5
   std::uint64_t seed = 0;
-  std::uint64_t memory_limit = 0;  // bytes; 0: half of the machine's
+  std::uint64_t memory_limit = 0;  // bytes beside the texts; 0: half of the machine's
   // C of a row is multiplied by the weight of its class, above 0; empty: by 1. Probabilities and
   // base rates are then those of rows that are counted by these weights. Not for several labels.
   std::vector<float> class_weights{};
@@ -52,7 +53,10 @@ void fields(FieldVisitor& visitor, FastFitOptions& options);
 struct FastFitted {
   std::uint64_t rows = 0, held_out_rows = 0, features = 0, passes = 0;
   double c = 0, strength = 0, factor = 0, held_out_accuracy = 0, held_out_loss = 0, seconds = 0;
-  std::uint64_t ngrams = 0, parts_from = 0, parts = 0, memory_bytes = 0;
+  std::uint64_t ngrams = 0, parts_from = 0, parts = 0;
+  std::uint64_t memory_bytes = 0, memory_limit = 0;  // for all rows; 0: no limit is known
+  bool streams = false;                              // memory_bytes are above the limit
+  std::uint64_t sampled_rows = 0;                    // in a stream: the features are theirs
   std::uint64_t bag_width = 0, bag_passes = 0;
   double held_out_f1 = 0;  // with several labels, over all labels together
   bool drops_single = false, class_weights = false;
@@ -79,9 +83,12 @@ struct FastLinearData {
 
 class FastLinear {
  public:
-  // Calibrates with a held-out share, then fits all rows. Errors models.config_value (an option
-  // outside its range, fewer than two classes), data.empty, data.labels (no row has a label),
-  // memory.exhausted (before the memory is taken), runtime.stopped, context.no_sparse.
+  // Calibrates with a held-out share, then fits all rows. Where options.memory_limit is too small
+  // for that, rows are streamed: features come from a sample of the texts, drawn by the seed, and
+  // row-wise Adagrad trains the weights, without C and an embedding bag; fitted() says so. Errors
+  // models.config_value (an option outside its range, fewer than two classes), data.empty,
+  // data.labels (no row has a label), memory.exhausted (even the features and weights of a small
+  // sample are too large), runtime.stopped, context.no_sparse.
   FastLinear(Context& context, const FastLinearData& data, const FastFitOptions& options = {},
              const StopFlag* stop = nullptr);
 
@@ -104,8 +111,29 @@ class FastLinear {
   struct Part;    // rows and labels of some of the texts
   struct Scored;  // the scores of a part's rows
   struct Stored;  // the tensors of a folder
+  // The texts from which features are learnt: all of them, or a stream's sample.
+  struct Learned {
+    text::FeatureCounts counts{};
+    bool streams = false;
+    std::vector<std::uint32_t> texts{};  // the sample, ascending; empty: all texts
+    std::vector<std::int64_t> label_begins{0};
+    std::vector<std::int32_t> labels{};
+  };
   void set_rules(const FastLinearData& data, const FastFitOptions& options);
-  void check_memory(const text::FeatureCounts& counts, const FastFitOptions& options);
+  Learned learn(const FastLinearData& data, const FastFitOptions& options, const StopFlag* stop);
+  Learned learn_sample(const FastLinearData& data, std::span<const std::uint32_t> order,
+                       const FastFitOptions& options, const StopFlag* stop);
+  // The bytes that a stream takes at most, beside texts and labels.
+  std::uint64_t stream_bytes(const text::FeatureCounts& counts) const;
+  std::size_t most_held_out(const Learned& learned) const;
+  void weigh(const FastLinearData& data, const Learned& learned,
+             std::span<const std::uint8_t> training);
+  text::FeatureRows rows_of(std::span<const std::string_view> texts) const;
+  data::SparsePoints stream_points(const FastLinearData& data,
+                                   std::span<const std::uint32_t> texts) const;
+  void stream(const FastLinearData& data, const Learned& learned,
+              std::span<const std::uint8_t> training, const FastFitOptions& options,
+              const StopFlag* stop);
   void set_base_rates(const FastLinearData& data, std::span<const float> class_weights);
   // Fits both parts of the model.
   void solve(const Part& part, std::uint64_t seed, const StopFlag* stop);
@@ -140,4 +168,5 @@ class FastLinear {
 #ifndef SOMA_DISPATCH
 #include <soma/models/impl/fast_linear.ipp>
 #include <soma/models/impl/fast_linear_files.ipp>
+#include <soma/models/impl/fast_stream.ipp>
 #endif

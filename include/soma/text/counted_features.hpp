@@ -14,6 +14,7 @@
 // words (Han, kana, Thai, Lao, Khmer, Burmese) as a token of which pairs and triples are features.
 
 #include <soma/base/error.hpp>
+#include <soma/base/record.hpp>
 #include <soma/ops/fields.hpp>
 #include <soma/runtime/context.hpp>
 
@@ -77,6 +78,12 @@ class CountedFeatures {
   // Errors text.features: a table that does not fit itself.
   CountedFeatures(const CountedFeatureOptions& options, Table table);
 
+  // Options and numbers of the table for a file's record, whose keys begin with `prefix`, and an
+  // instance of them with the lists of `table`. Errors record.missing, record.type, text.features.
+  void describe(soma::Record& record, std::string_view prefix) const;
+  static CountedFeatures of_record(const soma::Record& record, std::string_view prefix,
+                                   Table table);
+
   const CountedFeatureOptions& options() const { return options_; }
   const Table& table() const { return table_; }
   std::size_t rows() const;
@@ -91,6 +98,8 @@ class CountedFeatures {
   // The rows of texts whose `used` is `wanted`, in their order.
   FeatureRows values(const FeatureCounts& counts, std::span<const std::uint8_t> used,
                      std::uint8_t wanted) const;
+  // The words, runs and parts of a text, each as often as it stands there. Thread-safe.
+  std::size_t occurrences(std::string_view text) const;
   // The row of one more text, appended. Thread-safe.
   void add(std::string_view text, FeatureRows& to) const;
 

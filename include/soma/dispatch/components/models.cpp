@@ -17,6 +17,7 @@
 #include <soma/models/impl/fast_linear.ipp>
 #include <soma/models/impl/fast_linear_files.ipp>
 #include <soma/models/impl/fast_options.ipp>
+#include <soma/models/impl/fast_stream.ipp>
 #include <soma/models/impl/input_form.ipp>
 #include <soma/models/impl/language_model.ipp>
 #include <soma/models/impl/model_files.ipp>

@@ -83,13 +83,7 @@ SOMA_INLINE void save_extreme_text(const ExtremeClassifier& model,
   const text::CountedFeatures::Table& table = features.table();
   Record record("text_features.json");
   record.set("version", text::CountedFeatures::version);
-  record.set("ngrams", features.options().ngrams);
-  record.set("parts_from", features.options().parts_from);
-  record.set("parts", features.options().parts);
-  record.set("part_weight", features.options().part_weight);
-  record.set("strength", features.options().strength);
-  record.set("bits", table.bits);
-  record.set("unknown_idf", static_cast<double>(table.unknown_idf));
+  features.describe(record, {});
   StateDict state;
   const auto put = [&]<class T>(const char* name, const std::vector<T>& values) {
     state.set(name,
@@ -126,8 +120,6 @@ SOMA_INLINE std::optional<text::CountedFeatures> load_text_features(Context& con
   const SafetensorsFile stored =
       load_safetensors(context, path + "/" + std::string(detail::text_state_file));
   text::CountedFeatures::Table table;
-  table.bits = static_cast<std::int32_t>((std::min)(record.count("bits"), std::uint64_t{99}));
-  table.unknown_idf = static_cast<float>(record.number("unknown_idf"));
   const auto get = [&]<class T>(const char* name, std::vector<T>& values) {
     const Tensor& tensor = stored.tensors.at(name);
     if (tensor.dtype() != dtype_of<T>)
@@ -144,13 +136,7 @@ SOMA_INLINE std::optional<text::CountedFeatures> load_text_features(Context& con
   get("of_part", table.of_part);
   for (const std::uint8_t one : table.of_part)
     if (one > 1) fail(error_id::text_features, operation, "of_part", std::to_string(one), "0 or 1");
-  text::CountedFeatureOptions options;
-  options.ngrams = record.count("ngrams");
-  options.parts_from = record.count("parts_from");
-  options.parts = record.count("parts");
-  options.part_weight = record.number("part_weight");
-  options.strength = record.number("strength");
-  return text::CountedFeatures(options, std::move(table));
+  return text::CountedFeatures::of_record(record, {}, std::move(table));
 }
 
 }  // namespace SOMA_NAMESPACE::models

@@ -49,6 +49,19 @@ inline data::SparsePoints bag_points(const FastBagData& data) {
   return points;
 }
 
+SOMA_INLINE void backward_of_labels(Tape& tape, const Var& logits, data::Batch& batch,
+                                    data::LabelKind kind, std::span<const float> class_weights) {
+  if (kind != data::LabelKind::one) {
+    tape.backward(list_loss(tape, logits, batch.label_lists, {.loss = ListLoss::binary}));
+    return;
+  }
+  const auto own = batch.label_lists.ids.span<std::int32_t>();
+  const std::vector<std::int64_t> classes(own.begin(), own.end());
+  batch.labels =
+      Tensor::from(tape.context(), std::span<const std::int64_t>(classes), Shape{classes.size()});
+  tape.backward(nn::class_loss(tape, logits, batch, class_weights));
+}
+
 }  // namespace detail
 
 SOMA_INLINE FastBag FastBag::fit(Context& context, const FastBagData& data,
@@ -78,15 +91,7 @@ SOMA_INLINE FastBag FastBag::fit(Context& context, const FastBagData& data,
       const Var h = embedding_bag(tape, table, tape.constant(batch.inputs), BagMode::sum,
                                   tape.constant(batch.values));
       const Var logits = output(tape, h);
-      if (data.kind == data::LabelKind::one) {
-        const auto own = batch.label_lists.ids.span<std::int32_t>();
-        const std::vector<std::int64_t> classes(own.begin(), own.end());
-        batch.labels =
-            Tensor::from(context, std::span<const std::int64_t>(classes), Shape{classes.size()});
-        tape.backward(nn::class_loss(tape, logits, batch, data.class_weights));
-      } else {
-        tape.backward(list_loss(tape, logits, batch.label_lists, {.loss = ListLoss::binary}));
-      }
+      detail::backward_of_labels(tape, logits, batch, data.kind, data.class_weights);
       const double gone = static_cast<double>(step) / static_cast<double>(steps);
       optimizer.step({.rate = options.rate * (1 - gone)});
     }

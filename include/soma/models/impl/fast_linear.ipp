@@ -9,7 +9,6 @@
 #include <soma/ops/ranges.hpp>
 #include <soma/runtime/float_environment.hpp>
 #include <soma/system/clock.hpp>
-#include <soma/system/machine.hpp>
 #include <soma/text/labelled_text.hpp>
 
 #include <algorithm>
@@ -79,15 +78,22 @@ SOMA_INLINE void fields(FieldVisitor& visitor, FastFitOptions& options) {
 }
 
 SOMA_INLINE std::string to_string(const FastFitted& fitted) {
-  std::string text = "linear: " + std::to_string(fitted.features) + " features of " +
-                     std::to_string(fitted.rows) + " rows (words, runs of up to " +
-                     std::to_string(fitted.ngrams);
+  std::string text =
+      "linear: " + std::to_string(fitted.features) + " features of " +
+      (fitted.streams ? std::to_string(fitted.sampled_rows) + " sampled rows of " : std::string()) +
+      std::to_string(fitted.rows) + " rows (words, runs of up to " + std::to_string(fitted.ngrams);
   if (fitted.parts != 0)
     text += ", parts of " + std::to_string(fitted.parts_from) + " to " +
             std::to_string(fitted.parts) + " characters";
   if (fitted.drops_single) text += ", none that one text has alone";
-  text += "), C " + fixed(fitted.c, 2) + ", exponent " + fixed(fitted.strength, 2) + ", " +
-          std::to_string(fitted.passes) + " passes";
+  text += "), ";
+  if (!fitted.streams) text += "C " + fixed(fitted.c, 2) + ", ";
+  text +=
+      "exponent " + fixed(fitted.strength, 2) + ", " + std::to_string(fitted.passes) + " passes";
+  if (fitted.streams)
+    text += " of a stream by row-wise Adagrad, without C and bag: all rows in memory take " +
+            std::to_string(fitted.memory_bytes) + " bytes, the limit is " +
+            std::to_string(fitted.memory_limit);
   if (fitted.bag_width != 0)
     text += ", an embedding bag of width " + std::to_string(fitted.bag_width) + " in " +
             std::to_string(fitted.bag_passes) + " passes";
@@ -133,23 +139,6 @@ SOMA_INLINE void FastLinear::set_rules(const FastLinearData& data, const FastFit
              .class_weights = !options.class_weights.empty(),
              .kind = kind_};
   features_ = text::CountedFeatures(counting);
-}
-
-SOMA_INLINE void FastLinear::check_memory(const text::FeatureCounts& counts,
-                                          const FastFitOptions& options) {
-  fitted_.features = features_.rows();
-  fitted_.memory_bytes =
-      optim::PanelSolver::memory_bytes(fitted_.rows, fitted_.features, columns()) +
-      std::uint64_t{counts.rows.size()} * 16 +
-      (fitted_.features + classes_) * fitted_.bag_width * std::uint64_t{12};
-  const std::uint64_t limit =
-      options.memory_limit != 0 ? options.memory_limit : physical_memory_bytes() / 2;
-  if (limit != 0 && fitted_.memory_bytes > limit)
-    fail(error_id::out_of_memory, detail::linear_name,
-         "weights and dual values of " + std::to_string(fitted_.rows) + " rows x " +
-             std::to_string(classes_) + " classes with " + std::to_string(fitted_.features) +
-             " features",
-         std::to_string(fitted_.memory_bytes) + " bytes", "at most " + std::to_string(limit));
 }
 
 SOMA_INLINE void FastLinear::set_base_rates(const FastLinearData& data,
@@ -208,38 +197,43 @@ SOMA_INLINE FastLinear::FastLinear(Context& context, const FastLinearData& data,
   const std::int64_t start = monotonic_nanoseconds();
   detail::check_fast_data(data, options);
   set_rules(data, options);
-  const text::FeatureCounts counts = features_.learn(context, data.texts);
-  check_stop(stop, detail::linear_name);
-  check_memory(counts, options);
+  const Learned learned = learn(data, options, stop);
   set_base_rates(data, options.class_weights);
 
-  const std::size_t count = data.texts.size();
+  const std::size_t count = data.texts.size(), most_held = most_held_out(learned);
   std::vector<std::uint8_t> training(count, 1);
-  std::size_t held = 0;
-  for (std::size_t i = 0; i < count && held < 5000; ++i)
+  std::vector<std::string_view> held_out;
+  for (std::size_t i = 0; i < count && held_out.size() < most_held; ++i)
     if (options.held_out > 0 &&
         text::is_validation(data.texts[i], options.held_out, options.seed)) {
       training[i] = 0;
-      ++held;
+      held_out.push_back(data.texts[i]);
     }
   const auto part = [&](std::uint8_t wanted) {
-    return Part(data, options.class_weights, features_.values(counts, training, wanted), training,
-                wanted);
+    return Part(
+        data, options.class_weights,
+        learned.streams ? rows_of(held_out) : features_.values(learned.counts, training, wanted),
+        training, wanted);
+  };
+  const auto fit = [&] {
+    weigh(data, learned, training);
+    if (learned.streams)
+      stream(data, learned, training, options, stop);
+    else
+      solve(part(1), options.seed, stop);
   };
   // Where too few rows are held out to tell:
-  factor_ = 2;
+  factor_ = learned.streams ? 1 : 2;
   bag_share_ = fitted_.bag_width != 0 ? 0.1 : 0;
   set_offsets(options.class_weights, 0.5);
-  if (held >= 20 && held < count) {
-    features_.weigh(counts, data.label_begins, data.labels, classes_, training);
-    solve(part(1), options.seed, stop);
+  if (held_out.size() >= 20 && held_out.size() < count) {
+    fit();
     calibrate(part(0));
     model_ = optim::PanelModel(context.heap());
     bag_.reset();
   }
   std::fill(training.begin(), training.end(), std::uint8_t{1});
-  features_.weigh(counts, data.label_begins, data.labels, classes_, training);
-  solve(part(1), options.seed, stop);
+  fit();
   fitted_.factor = factor_;
   fitted_.seconds = static_cast<double>(monotonic_nanoseconds() - start) * 1e-9;
 }

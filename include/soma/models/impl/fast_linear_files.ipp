@@ -151,13 +151,7 @@ SOMA_INLINE void FastLinear::save(Record& record, StateDict& state,
   using detail::picked;
   const text::CountedFeatures::Table& table = features_.table();
   record.set("linear.precision", options.fp32 ? "fp32" : "int8");
-  record.set("linear.ngrams", features_.options().ngrams);
-  record.set("linear.parts_from", features_.options().parts_from);
-  record.set("linear.parts", features_.options().parts);
-  record.set("linear.part_weight", features_.options().part_weight);
-  record.set("linear.strength", features_.options().strength);
-  record.set("linear.bits", table.bits);
-  record.set("linear.unknown_idf", static_cast<double>(table.unknown_idf));
+  features_.describe(record, "linear.");
   record.set("linear.factor", factor_);
   record.set("linear.several", kind_ != data::LabelKind::one);
   record.set("bag.width", bag_ ? bag_->width : 0);
@@ -329,22 +323,13 @@ SOMA_INLINE FastLinear::FastLinear(Context& context, const Record& record, const
   stored.check(std::isfinite(bag_share_) && bag_share_ >= 0, "bag.share",
                std::to_string(bag_share_), "a finite number, at least 0");
   stored.check(width <= 4096, "bag.width", std::to_string(width), "0 to 4096");
-  text::CountedFeatureOptions counting;
-  counting.ngrams = record.count("linear.ngrams");
-  counting.parts_from = record.count("linear.parts_from");
-  counting.parts = record.count("linear.parts");
-  counting.part_weight = record.number("linear.part_weight");
-  counting.strength = record.number("linear.strength");
   text::CountedFeatures::Table table;
-  table.bits =
-      static_cast<std::int32_t>((std::min)(record.count("linear.bits"), std::uint64_t{99}));
-  table.unknown_idf = static_cast<float>(record.number("linear.unknown_idf"));
   std::vector<float> weights, bag;
   if (precision == "fp32")
     stored.read_exact(table, weights, bag, columns(), width);
   else
     stored.read_compact(table, weights, bag, columns(), width);
-  features_ = text::CountedFeatures(counting, std::move(table));
+  features_ = text::CountedFeatures::of_record(record, "linear.", std::move(table));
   base_ = stored.finite("linear.base", Shape{classes});
   if (state.contains("linear.offsets")) offsets_ = stored.finite("linear.offsets", Shape{classes});
   model_ = optim::PanelModel::of_rows(context.heap(), features_.rows(), columns(), weights,

@@ -100,6 +100,31 @@ SOMA_INLINE CountedFeatures::CountedFeatures(const CountedFeatureOptions& option
   table_ = std::move(table);
 }
 
+SOMA_INLINE void CountedFeatures::describe(soma::Record& record, std::string_view prefix) const {
+  const auto key = [&](const char* name) { return std::string(prefix).append(name); };
+  record.set(key("ngrams"), options_.ngrams);
+  record.set(key("parts_from"), options_.parts_from);
+  record.set(key("parts"), options_.parts);
+  record.set(key("part_weight"), options_.part_weight);
+  record.set(key("strength"), options_.strength);
+  record.set(key("bits"), table_.bits);
+  record.set(key("unknown_idf"), static_cast<double>(table_.unknown_idf));
+}
+
+SOMA_INLINE CountedFeatures CountedFeatures::of_record(const soma::Record& record,
+                                                       std::string_view prefix, Table table) {
+  const auto key = [&](const char* name) { return std::string(prefix).append(name); };
+  CountedFeatureOptions options;
+  options.ngrams = record.count(key("ngrams"));
+  options.parts_from = record.count(key("parts_from"));
+  options.parts = record.count(key("parts"));
+  options.part_weight = record.number(key("part_weight"));
+  options.strength = record.number(key("strength"));
+  table.bits = static_cast<std::int32_t>((std::min)(record.count(key("bits")), std::uint64_t{99}));
+  table.unknown_idf = static_cast<float>(record.number(key("unknown_idf")));
+  return CountedFeatures(options, std::move(table));
+}
+
 SOMA_INLINE std::size_t CountedFeatures::rows() const { return table_.homes.size(); }
 
 SOMA_INLINE std::int32_t CountedFeatures::find(std::uint64_t hash) const {
@@ -478,6 +503,12 @@ SOMA_INLINE FeatureRows CountedFeatures::values(const FeatureCounts& counts,
   for (std::size_t text = 0; text < counts.texts(); ++text)
     if (used[text] == wanted) append(counts, text, rows);
   return rows;
+}
+
+SOMA_INLINE std::size_t CountedFeatures::occurrences(std::string_view text) const {
+  Hashes hashes;
+  hash(text, hashes);
+  return hashes.words.size() + hashes.parts.size();
 }
 
 SOMA_INLINE void CountedFeatures::add(std::string_view text, FeatureRows& to) const {
