@@ -412,6 +412,8 @@ inline constexpr ErrorId neuroncore_rule_broken{"neuroncore.rule_broken"};
 inline constexpr ErrorId neuroncore_undefined{"neuroncore.undefined"};
 inline constexpr ErrorId neuroncore_undisclosed{"neuroncore.undisclosed"};
 inline constexpr ErrorId neuroncore_not_implemented{"neuroncore.not_implemented"};
+inline constexpr ErrorId neuroncore_generation{"neuroncore.generation"};
+inline constexpr ErrorId neuroncore_rule{"neuroncore.rule"};
 inline constexpr ErrorId neuroncore_race{"neuroncore.race"};
 inline constexpr ErrorId neuroncore_record{"neuroncore.record"};
 inline constexpr ErrorId neuroncore_machine{"neuroncore.machine"};
@@ -4786,6 +4788,7 @@ struct LinearSetting {
   DropoutSetting dropout{};
   float x_scale = 1, weight_scale = 1;  // the values of stored elements are multiplied by these
   std::optional<DType> output{};        // the result's type; none: the type of x
+  bool microscaled = false;             // as MatmulSetting::microscaled
   Accumulation accumulation{};          // for the products forward and backward
   PackedWeights* packed = nullptr;      // the weight's panels are taken from there
 };
@@ -4816,6 +4819,9 @@ struct MatmulSetting {
   bool transpose_a = false, transpose_b = false;  // a is [..., K, M], b is [N, K]
   // The sum runs over the rows of a batch and follows its shards: for weight gradients.
   bool over_rows = false;
+  // Both operands are numbers of fp8_e4m3fn with the accelerator's scales (ScaleRule::trn3) of
+  // groups of 32 along the sum, from its beginning on: a core may multiply codes and scales.
+  bool microscaled = false;
   Quantization a{}, b{};
   // The type of the result; not set: a's type, or fp32 for integers. Sums of 8-bit integers are
   // exact; int32 or int64 results stay exact, without scales, on the host.
@@ -12321,6 +12327,7 @@ SOMA_INLINE void fields(FieldVisitor& visitor, LinearSetting& setting) {
   visitor.key("output", setting.output);
   visitor.key("accumulation", setting.accumulation);
   // Listed where there is one, so that keys without it stay as they are.
+  if (setting.microscaled) visitor.key("microscaled", setting.microscaled);
   if (setting.packed != nullptr) visitor.pointer("packed", setting.packed);
 }
 
@@ -12347,6 +12354,7 @@ SOMA_INLINE void fields(FieldVisitor& visitor, MatmulSetting& setting) {
   visitor.key("output", setting.output);
   visitor.pointer("factor", setting.factor);
   visitor.key("accumulation", setting.accumulation);
+  if (setting.microscaled) visitor.key("microscaled", setting.microscaled);
 }
 
 SOMA_INLINE void fields(FieldVisitor& visitor, AttentionSetting& setting) {

@@ -415,6 +415,8 @@ inline constexpr ErrorId neuroncore_rule_broken{"neuroncore.rule_broken"};
 inline constexpr ErrorId neuroncore_undefined{"neuroncore.undefined"};
 inline constexpr ErrorId neuroncore_undisclosed{"neuroncore.undisclosed"};
 inline constexpr ErrorId neuroncore_not_implemented{"neuroncore.not_implemented"};
+inline constexpr ErrorId neuroncore_generation{"neuroncore.generation"};
+inline constexpr ErrorId neuroncore_rule{"neuroncore.rule"};
 inline constexpr ErrorId neuroncore_race{"neuroncore.race"};
 inline constexpr ErrorId neuroncore_record{"neuroncore.record"};
 inline constexpr ErrorId neuroncore_machine{"neuroncore.machine"};
@@ -4789,6 +4791,7 @@ struct LinearSetting {
   DropoutSetting dropout{};
   float x_scale = 1, weight_scale = 1;  // the values of stored elements are multiplied by these
   std::optional<DType> output{};        // the result's type; none: the type of x
+  bool microscaled = false;             // as MatmulSetting::microscaled
   Accumulation accumulation{};          // for the products forward and backward
   PackedWeights* packed = nullptr;      // the weight's panels are taken from there
 };
@@ -4819,6 +4822,9 @@ struct MatmulSetting {
   bool transpose_a = false, transpose_b = false;  // a is [..., K, M], b is [N, K]
   // The sum runs over the rows of a batch and follows its shards: for weight gradients.
   bool over_rows = false;
+  // Both operands are numbers of fp8_e4m3fn with the accelerator's scales (ScaleRule::trn3) of
+  // groups of 32 along the sum, from its beginning on: a core may multiply codes and scales.
+  bool microscaled = false;
   Quantization a{}, b{};
   // The type of the result; not set: a's type, or fp32 for integers. Sums of 8-bit integers are
   // exact; int32 or int64 results stay exact, without scales, on the host.
@@ -12324,6 +12330,7 @@ SOMA_INLINE void fields(FieldVisitor& visitor, LinearSetting& setting) {
   visitor.key("output", setting.output);
   visitor.key("accumulation", setting.accumulation);
   // Listed where there is one, so that keys without it stay as they are.
+  if (setting.microscaled) visitor.key("microscaled", setting.microscaled);
   if (setting.packed != nullptr) visitor.pointer("packed", setting.packed);
 }
 
@@ -12350,6 +12357,7 @@ SOMA_INLINE void fields(FieldVisitor& visitor, MatmulSetting& setting) {
   visitor.key("output", setting.output);
   visitor.pointer("factor", setting.factor);
   visitor.key("accumulation", setting.accumulation);
+  if (setting.microscaled) visitor.key("microscaled", setting.microscaled);
 }
 
 SOMA_INLINE void fields(FieldVisitor& visitor, AttentionSetting& setting) {
@@ -40030,6 +40038,16 @@ constexpr bool is_cast(const Quantizer& quantizer) {
          quantizer.rounding == Rounding::nearest_even && dtype_index(quantizer.format) >= 0;
 }
 
+// True if converted numbers are those of the accelerator's own MX products.
+constexpr bool is_microscaled(const Quantizer& quantizer) {
+  const Scaling& scaling = quantizer.scaling;
+  return dtype_index(quantizer.format.with(Overflow::special)) ==
+             static_cast<int>(DType::fp8_e4m3fn) &&
+         !quantizer.own.defined() && scaling.policy == ScalePolicy::current &&
+         scaling.granularity == Granularity::group_32 && scaling.format == ScaleFormat::mx &&
+         scaling.rule == ScaleRule::trn3;
+}
+
 // The same as ops::quantize, but without amax, which is for scales only.
 inline Outputs cast_operand(Context& context, const Quantizer& quantizer, const Tensor& x) {
   const CastSetting setting{.dtype = find_dtype(quantizer.format)};
@@ -40139,6 +40157,8 @@ inline void quantized_linear_host(const OperatorCall& call) {
                     .x_scale = input.scale,
                     .weight_scale = kernel.scale,
                     .output = x.dtype(),
+                    .microscaled = is_microscaled(quantizer_of(formats.x, false)) &&
+                                   is_microscaled(quantizer_of(formats.weight, false)),
                     .accumulation = formats.accumulation},
       {input.values, kernel.values, input_or_none(call.inputs, 2), input_or_none(call.inputs, 3)},
       call.sequences);
@@ -40171,7 +40191,9 @@ inline void quantized_linear_gradient(const GradientCall& call) {
         converted_weight(context, formats, call.inputs[1], true, setting);
     call.input_gradients[0].values =
         run(context, ops::matmul,
-            MatmulSetting{.a = {.scale = dy.scale},
+            MatmulSetting{.microscaled = is_microscaled(quantizer_of(formats.gradient, false)) &&
+                                         is_microscaled(quantizer_of(formats.weight, true)),
+                          .a = {.scale = dy.scale},
                           .b = {.scale = kernel.scale},
                           .output = call.sum_type(0).value_or(
                               formats.input_gradient.value_or(call.inputs[0].dtype())),
