@@ -3,6 +3,7 @@
 #include <soma/soma.hpp>
 
 #include <soma/decoders.hpp>
+#include <soma/io/state_hash.hpp>
 #include <soma/nn.hpp>
 #include <soma/nn/later.hpp>
 #include <soma/parallel/in_process.hpp>
@@ -31,7 +32,7 @@ struct DecoderCase {
   std::optional<nn::LoraOptions> lora{};
   Precision precision = Precision::fp32();
   std::size_t partitions = 1, replicas = 1, microbatches = 1, accumulate = 1;
-  std::uint64_t memory_limit = 0;  // 0: a large one
+  double least = 0.91;  // measured, of the estimate
 
   bool plain() const { return partitions == 1 && microbatches == 1; }
 };
@@ -96,6 +97,7 @@ void train_decoder(const DecoderCase& run, int rank, Communicator* ranks, Decode
   } else {
     train::PipelineTrainer trainer(context, model, options);
     trainer.fit(*source, source.get());
+    trainer.on_first([](TensorSource& tensors) { state_hash(tensors); });  // as the programs do
     const PipelinePosition position =
         pipeline_position(static_cast<std::size_t>(rank), run.partitions * run.replicas,
                           run.partitions, options.pipeline.placement);
@@ -133,7 +135,8 @@ std::vector<DecoderMemory> check(const DecoderCase& run) {
     CHECK(rank.heap <= rank.estimate.heap());
     // The replicas of stages share evaluations: the estimate is that of one with all batches.
     if (run.plain() || run.replicas == 1)
-      CHECK(static_cast<double>(rank.heap) >= 0.91 * static_cast<double>(rank.estimate.heap()));
+      CHECK(static_cast<double>(rank.heap) >=
+            run.least * static_cast<double>(rank.estimate.heap()));
   }
   return results;
 }
@@ -194,7 +197,10 @@ TEST_CASE("estimates of decoders of other sizes hold", "[slow][models]") {
           run.recompute = way == 1;
           if (way == 2) run.lora = adapters;
           if (way == 3) run.precision = Precision::bf16_sr();
+          // In one process operators round gradients themselves: the head's is never fp32.
+          run.least = way == 3 ? 0.9 : 0.91;
           check(run);
+          run.least = 0.91;
           run.partitions = 2;
           run.microbatches = 4;
           check(run);

@@ -67,7 +67,7 @@ class PipelineGradients final : public StepGradients {
   // Gives the first rank (or all ranks) the whole model; the other stages keep their parts.
   // Collective.
   void gather(bool to_all);
-  // The whole model, one tensor at a time, for the first rank.
+  // The whole model, one tensor at a time, for the first rank. Collective.
   StageTensors tensors();
 
  private:

@@ -32,6 +32,7 @@ struct PlanBasis {
   std::uint64_t bucket_bytes = 0;
   bool average = false, keeps_best = false, evaluates = true;
   bool early = false;             // TrainerOptions::step_early
+  bool makes_weights = false;     // PipelineOptions::later
   bool between_steps = false;     // evaluations within an epoch
   bool whole_first_step = false;  // scales that the first step does not know (fp8_delayed)
   std::uint64_t data = 0;         // heap of the batches of a step, and before the run

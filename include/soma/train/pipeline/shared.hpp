@@ -31,6 +31,8 @@ class SharedParameters final : public GradientReceiver {
   // The variables of other stages that this one has a copy of.
   const Parameters& copies() const { return copies_; }
   bool has_copy(const Var& var) const;
+  // True if the first stage has a copy of the variable, or owns it while others have one.
+  bool first_has(const Var& var) const;
 
   // Errors train.options (an earlier stage uses a shared variable more than once: the order of its
   // sums would be another one), and those of the next receiver.

@@ -173,6 +173,10 @@ SOMA_INLINE StageTensors PipelineGradients::tensors() {
   const Parameters& all = task_.parameters();
   std::vector<std::size_t> stages = stages_of_;
   stages.resize(all.size());  // before a run begins it is empty
+  // The first stage's copies need no message.
+  shared_.update();
+  for (std::size_t k = 0; k < all.size(); ++k)
+    if (shared_.first_has(all[k].var)) stages[k] = 0;
   return StageTensors(context_, groups_, all, stages);
 }
 

@@ -165,10 +165,22 @@ SOMA_INLINE MemoryEstimate PlanCosts::stage(const PlanLayout& layout, std::size_
   if (stage == 0)
     for (std::size_t i = end; i < pieces_.size(); ++i)
       for (const ParameterMemory& parameter : parameters_[i])
-        problem.fetched = (std::max)(problem.fetched, parameter.value);
+        if (parameter.before >= end)  // else it has a copy
+          problem.fetched = (std::max)(problem.fetched, parameter.value);
   MemoryEstimate estimate = estimate_rank(problem);
   if (!layout.plain() && estimate.heap() < setting_.whole + setting_.data)
     estimate = {.weights = setting_.whole, .data = setting_.data};
+  if (setting_.makes_weights) {
+    // An initial value is fp32 before it has its own type.
+    MemoryEstimate made{.data = setting_.data};
+    for (const ParameterMemory& parameter : problem.parameters) {
+      made.weights += parameter.value + tensor_bytes;
+      const std::uint64_t wide = parameter.shape.elements() * sizeof(float);
+      if (wide > parameter.value)
+        made.workspaces = (std::max)(made.workspaces, wide + tensor_bytes);
+    }
+    if (made.heap() > estimate.heap()) estimate = made;
+  }
   // The heap takes memory from the host in large pages, and an eighth ahead.
   constexpr std::uint64_t page = std::uint64_t{2} << 20;
   estimate.slack = estimate.heap() / 8 + 2 * page;
@@ -504,6 +516,7 @@ SOMA_INLINE PlanCosts measure_costs(Context& context, nn::Task& task, const nn::
       .average = options.average.has_value(),
       .keeps_best = options.keep_best && options.checkpoints == nullptr,
       .early = options.step_early,
+      .makes_weights = options.pipeline.later != nullptr,
       .between_steps = options.evaluate_every != 0,
       .data = (in_use > present ? in_use - present : 0) + batches.bytes * options.accumulate,
       .program = own > in_use ? own - in_use : 0,

@@ -55,6 +55,11 @@ SOMA_INLINE bool SharedParameters::has_copy(const Var& var) const {
                      [&](const Parameter& copy) { return copy.var.is(var); });
 }
 
+SOMA_INLINE bool SharedParameters::first_has(const Var& var) const {
+  const Entry* entry = find(var);
+  return entry != nullptr && entry->stages.front() == 0;
+}
+
 SOMA_INLINE void SharedParameters::receive(const Var& parameter, Gradient addend) {
   for (Entry& entry : entries_)
     if (entry.parameter.var.is(parameter) && ++entry.received > 1 && !owns(entry))
