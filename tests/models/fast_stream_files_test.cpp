@@ -29,7 +29,7 @@ struct Text {
 constexpr std::uint64_t limit = std::uint64_t{16} << 20;
 
 // Twelve words of a thousand, of which the first hundred belong to classes; a text has two of its
-// class and, with probability 1/2, one of another class.
+// class and, with probability 1/2, one of any class. Every tenth label is drawn anew.
 std::vector<Text> texts(std::size_t count, std::uint32_t classes, std::uint64_t seed) {
   std::vector<Text> made;
   DrawSequence draws({.seed = seed, .stream = 1});
@@ -43,6 +43,7 @@ std::vector<Text> texts(std::size_t count, std::uint32_t classes, std::uint64_t 
                of_class(static_cast<std::uint32_t>(one.label));
     if (draws.below(2) == 0) one.text += of_class(draws.below(classes));
     for (int k = 0; k < 9; ++k) one.text += " w" + std::to_string(100 + draws.below(900));
+    if (draws.below(10) == 0) one.label = draws.below(classes);
     one.labels = {static_cast<std::int32_t>(one.label)};
     made.push_back(one);
   }

@@ -64,7 +64,8 @@ struct ExtremeFit {
 ExtremeKind extreme_kind_for(const data::SparsePoints& points, std::uint64_t memory);
 // The bytes of weights and dual values of the linear kind.
 std::uint64_t extreme_linear_bytes(const data::SparsePoints& points);
-// The bytes that a fit of the linear kinds takes at most, by these options.
+// The bytes that a fit of the linear kinds takes by these options, beside the points. A bound for
+// the linear kind; of a tree, the number of weights is estimated.
 std::uint64_t extreme_fit_bytes(const data::SparsePoints& points, const ExtremeFitOptions& options);
 
 class ExtremeLinear {

@@ -136,9 +136,21 @@ SOMA_INLINE std::uint64_t extreme_fit_bytes(const data::SparsePoints& points,
                                ? extreme_kind_for(points, options.memory)
                                : options.kind;
   if (kind != ExtremeKind::tree) return extreme_linear_bytes(points);
-  // A tree's largest problem is a node of all points; each thread has one.
-  return optim::PanelSolver::memory_bytes(points.count(), points.features, options.tree.branches) +
-         points.ids.size() * 24;
+  // A tree's largest problem is a node of all points.
+  const std::uint64_t values = points.ids.size(), labels = points.labels.ids.size();
+  const std::uint64_t problem =
+      optim::PanelSolver::memory_bytes(points.count(), points.features, options.tree.branches) +
+      values * 24;
+  // Points by labels, and a centroid for each label that has points.
+  const std::uint64_t clustering =
+      labels * 16 + points.classes * std::uint64_t{24} +
+      (std::min)(std::uint64_t{points.classes}, labels) * options.tree.centroid_features * 8;
+  // 13 bytes a weight with its feature and branch. Most are small and left out: on each level of the
+  // tree, at most one for each value of the points was measured.
+  std::uint64_t levels = 2;
+  for (std::uint64_t reached = options.tree.leaf; reached < points.classes; ++levels)
+    reached *= options.tree.branches;
+  return problem + clustering + values * levels * 13;
 }
 
 SOMA_INLINE ExtremeLinear ExtremeLinear::fit(Context& context, const data::SparsePoints& points,
