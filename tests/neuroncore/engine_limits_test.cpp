@@ -25,7 +25,11 @@ TEST_CASE("limits of the Tensor engine", "[unit][neuroncore]") {
        [](Tiles& t) { t.core.tensor.matmul(t.sums, t.w, t.other.columns(0, 512)); }},
       {"matmul: dst", "PSUM", [](Tiles& t) { t.core.tensor.matmul(t.f, t.w, t.x); }},
       {"matmul: dst", "fp32",
-       [](Tiles& t) { t.core.tensor.matmul(t.other.columns(0, 512), t.w, t.x); }},
+       [](Tiles& t) {
+         t.core.tensor.matmul(t.other.as(soma::DType::fp16).columns(0, 512), t.w, t.x);
+       }},
+      {"matmul: instruction", "NeuronCore-v4",
+       [](Tiles& t) { t.core.tensor.matmul(t.other.columns(0, 512), t.w, t.x); }, generation},
       {"matmul: dst", "[128, 512]",
        [](Tiles& t) { t.core.tensor.matmul(t.sums.columns(0, 511), t.w, t.x); }},
       {"matmul: dst", "one PSUM bank",

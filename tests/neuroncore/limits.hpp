@@ -65,6 +65,7 @@ inline void check(const std::vector<Row>& rows) {
 }
 
 inline const std::string undefined = "neuroncore.undefined", undisclosed = "neuroncore.undisclosed",
-                         not_implemented = "neuroncore.not_implemented";
+                         not_implemented = "neuroncore.not_implemented",
+                         generation = "neuroncore.generation";
 
 }  // namespace soma_test

@@ -14,7 +14,10 @@ using soma::Tensor;
 TEST_CASE("limits of every operand", "[unit][neuroncore]") {
   check({
       {"sbuf.tile: partitions", "1 to 128", [](Tiles& t) { t.fp32(129, 1); }},
-      {"sbuf.tile: dtype", "trn1 has", [](Tiles& t) { t.core.sbuf.tile(DType::fp8_e4m3fn, 1, 1); }},
+      {"sbuf.tile: dtype", "trn1 has",
+       [](Tiles& t) { t.core.sbuf.tile(DType::fp8_e4m3fnuz, 1, 1); }},
+      {"sbuf.tile: dtype", "NeuronCore-v4",
+       [](Tiles& t) { t.core.sbuf.tile(DType::fp8_e4m3fn, 1, 1); }, generation},
       {"psum.tile: elements", "16384 bytes", [](Tiles& t) { t.core.psum.tile(1, 16385); }},
       {"memset: dst", "start partition 0 for more than 64",
        [](Tiles& t) { t.core.vector.memset(t.f.rows(32, 128), 0); }},

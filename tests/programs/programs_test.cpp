@@ -158,7 +158,8 @@ TEST_CASE("a program computes what its operator says", "[unit][grad]") {
   }
 }
 
-// One type of each width: the machines differ in what passes PSUM, and in what copies keep.
+// One type of each width: the machines differ in what passes PSUM, and in what copies keep. fp32,
+// whose gradients take most of the time, on the last one only, which has all that is new.
 TEST_CASE("a program computes the same on every machine", "[unit][grad]") {
   auto context = make_context({.threads = 1});
   add_sparse(context);
@@ -170,7 +171,8 @@ TEST_CASE("a program computes the same on every machine", "[unit][grad]") {
       for (const neuroncore::Machine& machine : {neuroncore::trn2(), neuroncore::trn3()})
         for (const Sample& sample : samples.samples)
           for (const DType dtype : {DType::fp32, DType::bf16, DType::fp8_e5m2})
-            if (!only_on_host(*op, sample))
+            if (!only_on_host(*op, sample) &&
+                (dtype != DType::fp32 || machine.has(neuroncore::Feature::matmul_mx)))
               check_sample(context, *op, samples, sample, {.dtype = dtype}, {.machine = machine});
     }
   }

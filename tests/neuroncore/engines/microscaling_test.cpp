@@ -78,7 +78,6 @@ constexpr nc::Machine v4 = [] {
 // Numbers of many magnitudes, some of them 0, as bf16 or fp16 hold them.
 std::vector<float> numbers(std::size_t count, DType dtype, std::uint64_t seed) {
   std::vector<float> x(count);
-  soma::Context context = soma::make_context({.threads = 1});
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint32_t word = soma::random_word({.seed = seed, .stream = 9}, i);
     const float unit = static_cast<float>(word >> 8) * 0x1p-23f - 1;
@@ -107,9 +106,10 @@ MxTile quantize(TestCore& test, const Format& format, DType from, const std::vec
 
 TEST_CASE("MX codes, scales and products equal plain arithmetic", "[unit][neuroncore]") {
   double worst = 0;
+  TestCore test({}, 1, {}, v4);
   for (std::uint64_t seed = 0; seed < 500; ++seed) {
     INFO("seed " << seed);
-    TestCore test({}, 1, {}, v4);
+    const nc::Core::Scope scope(test.core);
     const auto draw = [&](std::uint32_t stream, std::uint32_t below) {
       return soma::random_word({.seed = seed, .stream = stream}, 0) % below;
     };
