@@ -3026,8 +3026,8 @@ class GradientReceiver {
  public:
   virtual ~GradientReceiver() = default;
   virtual void receive(const Var& parameter, Gradient addend) = 0;
-  // All terms of this backward have come: the receiver rounds their sum to `type` (round_gradient).
-  // Only for parameters with a type below fp32 (ProductFormats::gradient_type).
+  // All terms of this backward have come: the receiver rounds their sum to `type` (round_gradient;
+  // ProductFormats::gradient_type). On tapes with a precision; may be called again.
   virtual void complete(const Var& /*parameter*/, DType /*type*/) {}
 
  protected:
@@ -7528,6 +7528,10 @@ class Piece {
 
   std::string name;       // in the model: "layer.3"
   Parameters parameters;  // with the names of the model's task
+  // Parameters of earlier pieces that this piece uses, too, such as a table of tokens that is the
+  // head's weight. A cut may come between: each stage has a copy, and the last one trains it
+  // (train/pipeline/shared.hpp). An earlier stage may use it once.
+  Parameters shared{};
   // True if in training the result for one sequence depends on other sequences of the batch, as in
   // batch norm. Then a batch cannot be computed in parts.
   bool mixes_sequences = false;
@@ -13114,7 +13118,8 @@ SOMA_INLINE void Tape::note_use(const Var& input) {
       return;
   }
   const DType type = options_.precision->gradient_type(input.shape());
-  if (type != DType::fp32) narrow_.push_back({input.state_, type, nodes_.size()});
+  if (type != DType::fp32 || options_.receiver != nullptr)
+    narrow_.push_back({input.state_, type, nodes_.size()});
 }
 
 SOMA_INLINE void Tape::complete(std::size_t node) {

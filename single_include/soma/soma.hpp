@@ -3029,8 +3029,8 @@ class GradientReceiver {
  public:
   virtual ~GradientReceiver() = default;
   virtual void receive(const Var& parameter, Gradient addend) = 0;
-  // All terms of this backward have come: the receiver rounds their sum to `type` (round_gradient).
-  // Only for parameters with a type below fp32 (ProductFormats::gradient_type).
+  // All terms of this backward have come: the receiver rounds their sum to `type` (round_gradient;
+  // ProductFormats::gradient_type). On tapes with a precision; may be called again.
   virtual void complete(const Var& /*parameter*/, DType /*type*/) {}
 
  protected:
@@ -7531,6 +7531,10 @@ class Piece {
 
   std::string name;       // in the model: "layer.3"
   Parameters parameters;  // with the names of the model's task
+  // Parameters of earlier pieces that this piece uses, too, such as a table of tokens that is the
+  // head's weight. A cut may come between: each stage has a copy, and the last one trains it
+  // (train/pipeline/shared.hpp). An earlier stage may use it once.
+  Parameters shared{};
   // True if in training the result for one sequence depends on other sequences of the batch, as in
   // batch norm. Then a batch cannot be computed in parts.
   bool mixes_sequences = false;
@@ -13117,7 +13121,8 @@ SOMA_INLINE void Tape::note_use(const Var& input) {
       return;
   }
   const DType type = options_.precision->gradient_type(input.shape());
-  if (type != DType::fp32) narrow_.push_back({input.state_, type, nodes_.size()});
+  if (type != DType::fp32 || options_.receiver != nullptr)
+    narrow_.push_back({input.state_, type, nodes_.size()});
 }
 
 SOMA_INLINE void Tape::complete(std::size_t node) {
@@ -19837,6 +19842,12 @@ struct TrainerOptions {
   // LossScalerOptions::fixed() is a scale that never changes. Errors as of LossScaler.
   std::optional<optim::LossScalerOptions> loss_scaling{};
   NonFinite non_finite = NonFinite::stop;
+  // True: each parameter is stepped as soon as its gradient is complete, while backward goes on, and
+  // gives the gradient back: the same bits, and at most a few gradients exist at once. Wants one
+  // process, clip 0, one batch a step (accumulate), no loss scale and NonFinite::stop; else error
+  // train.options. The optimizer's step() is called for one variable at a time. After a gradient
+  // that is not finite (train.not_finite) parameters nearer to the loss have been stepped.
+  bool step_early = false;
   // Set: evaluations measure averaged weights, keep_best keeps them, and a run that was not
   // interrupted ends with them; steps go on from the weights themselves. Running statistics of
   // batch norms are averaged, too. Costs 4 bytes a weight on every rank, also with shard_optimizer,
@@ -20059,6 +20070,40 @@ using soma::StopFlag;
 // TapeGradients: StepGradients by forward and backward of a task on a tape: for whole batches, or,
 // on several ranks, for this rank's shards of each batch.
 
+// ---- soma/train/early_steps.hpp
+// EarlySteps: steps each parameter of a task as soon as backward has all of its gradient, and gives
+// the gradient back (TrainerOptions::step_early).
+
+namespace SOMA_NAMESPACE::train {
+
+class EarlySteps final : public GradientReceiver {
+ public:
+  // The parameters must stay in place.
+  EarlySteps(Context& context, const Parameters& parameters)
+      : context_(context), parameters_(parameters) {}
+
+  // Called before backward.
+  void begin(optim::Optimizer& optimizer, double rate);
+  // Errors parallel.gradient (an addend for several ranks), and those of the optimizer.
+  SOMA_INLINE void receive(const Var& parameter, Gradient addend) override;
+  SOMA_INLINE void complete(const Var& parameter, DType type) override;
+  // Called after backward. Error operator.value: no parameter had a gradient.
+  void finish();
+  // The norm of the gradients that were given back, with the bits of optim::gradient_norm. After
+  // one that is not finite there is no further step.
+  double norm() const;
+
+ private:
+  Context& context_;
+  const Parameters& parameters_;
+  optim::Optimizer* optimizer_ = nullptr;
+  optim::Step step_{};
+  std::vector<std::pair<Var, Gradient>> sums_{};  // that are not complete
+  std::vector<double> squares_{};                 // of each parameter
+  bool stepped_ = false, finite_ = true;
+};
+
+}  // namespace SOMA_NAMESPACE::train
 // ---- soma/train/step_gradients.hpp
 // StepGradients: the interface between a trainer and the code that turns batches into gradients.
 // The loop, optimizer, clipping, schedule, checkpoints and evaluation use only this interface.
@@ -20075,6 +20120,10 @@ struct StepRequest {
   std::uint64_t first_batch = 0;  // number of its first batch in the run: what dropout draws by
   std::size_t batches = 1;        // at most: TrainerOptions::accumulate
   float loss_scale = 1;           // losses are multiplied by it before backward
+  // Set: steps each parameter at that rate as soon as its gradient is complete, and clears the
+  // gradient (TrainerOptions::step_early).
+  optim::Optimizer* early = nullptr;
+  double rate = 0;
 };
 
 // The sums over the batches of a step, on all ranks together.
@@ -20133,9 +20182,9 @@ namespace SOMA_NAMESPACE::train {
 
 class TapeGradients final : public StepGradients {
  public:
-  // `seed`: of dropout.
+  // `seed`: of dropout. `early`: requests have StepRequest::early; for one process.
   TapeGradients(Context& context, nn::Task& task, PrecisionState& precision, Ranks& ranks,
-                std::uint64_t seed);
+                std::uint64_t seed, bool early = false);
 
   SOMA_INLINE const Parameters& parameters() const override;
 
@@ -20152,6 +20201,7 @@ class TapeGradients final : public StepGradients {
   nn::Task& task_;
   PrecisionState& precision_;
   Ranks& ranks_;
+  std::optional<EarlySteps> early_{};
   Tape tape_;
 };
 
@@ -20289,6 +20339,7 @@ class TrainerBase {
   StepInfo step(const StepSums& sums);
   void say_precision();
   bool scales_loss() const;
+  double next_rate() const;
   bool evaluates_after(const data::BatchSource& batches, std::uint64_t epoch, bool stepped) const;
   AfterStep after_step(bool stepped, bool cut, const StopFlag* stop);
   void end_run(const data::BatchSource& batches, data::BatchSource* validation, Report& report,
@@ -44773,6 +44824,8 @@ std::string metric_names(const nn::Task& task);
 
 // Error train.options.
 void check_options(const nn::Task& task, const TrainerOptions& options, bool first);
+// The same for TrainerOptions::step_early, in a run of so many ranks.
+void check_early(const TrainerOptions& options, int ranks);
 
 }  // namespace SOMA_NAMESPACE::train
 // ---- soma/train/identity.hpp
@@ -48273,6 +48326,70 @@ SOMA_INLINE Owned<Ranks> make_ranks(Context& context, const TrainerOptions& opti
 }
 
 }  // namespace SOMA_NAMESPACE::train
+// ---- soma/train/impl/early_steps.ipp
+// The functions of early_steps.hpp.
+
+namespace SOMA_NAMESPACE::train {
+
+SOMA_INLINE void EarlySteps::begin(optim::Optimizer& optimizer, double rate) {
+  optimizer_ = &optimizer;
+  step_ = {.rate = rate, .may_be_empty = true};
+  sums_.clear();
+  squares_.assign(parameters_.size(), 0);
+  stepped_ = false;
+  finite_ = true;
+}
+
+// A parameter gets its gradient when it is complete: the optimizer steps all that have one.
+SOMA_INLINE void EarlySteps::receive(const Var& parameter, Gradient addend) {
+  if (addend.factor != 1 || addend.rounded)
+    fail(error_id::parallel_gradient, "EarlySteps", "gradient of a parameter",
+         addend.values.describe() + ", of a part of a batch", "that of a whole batch");
+  const auto known = std::find_if(sums_.begin(), sums_.end(),
+                                  [&](const auto& sum) { return sum.first.is(parameter); });
+  if (known == sums_.end())
+    sums_.emplace_back(parameter, std::move(addend));
+  else
+    context_.built_in().accumulate(context_, known->second, std::move(addend));
+}
+
+SOMA_INLINE void EarlySteps::complete(const Var& parameter, DType type) {
+  const auto known = std::find_if(sums_.begin(), sums_.end(),
+                                  [&](const auto& sum) { return sum.first.is(parameter); });
+  if (known == sums_.end()) return;
+  parameter.set_gradient(std::exchange(known->second, {}));
+  sums_.erase(known);
+  round_gradient(context_, parameter, type);
+  Parameters own;
+  std::vector<std::size_t> indices;
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    if (parameters_[i].var.is(parameter)) {
+      own.push_back(parameters_[i]);
+      indices.push_back(i);
+    }
+  optim::gradient_norm(context_, own, [&](std::span<double> sums) {
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      squares_[indices[i]] = sums[i];
+      finite_ = finite_ && std::isfinite(sums[i]);
+    }
+  });
+  if (finite_) optimizer_->step(step_);
+  stepped_ = true;
+  parameter.clear_gradient();
+}
+
+SOMA_INLINE void EarlySteps::finish() {
+  if (!stepped_) optimizer_->step({.rate = step_.rate});  // refuses
+}
+
+SOMA_INLINE double EarlySteps::norm() const {
+  const FloatEnvironment environment;
+  double total = 0;
+  for (const double square : squares_) total += square;
+  return std::sqrt(total);
+}
+
+}  // namespace SOMA_NAMESPACE::train
 // ---- soma/train/impl/step_gradients.ipp
 // The functions of step_gradients.hpp.
 
@@ -48288,15 +48405,17 @@ namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE TapeGradients::TapeGradients(Context& context, nn::Task& task,
                                          PrecisionState& precision, Ranks& ranks,
-                                         std::uint64_t seed)
+                                         std::uint64_t seed, bool early)
     : context_(context),
       task_(task),
       precision_(precision),
       ranks_(ranks),
+      early_(early ? std::optional<EarlySteps>(std::in_place, context, task.parameters())
+                   : std::nullopt),
       tape_(context, {.seed = seed,
                       .activations = precision.activations(),
                       .precision = &precision,
-                      .receiver = ranks.receiver(),
+                      .receiver = early ? &*early_ : ranks.receiver(),
                       .batch_sums = ranks.batch_sums()}) {}
 
 SOMA_INLINE const Parameters& TapeGradients::parameters() const { return task_.parameters(); }
@@ -48331,7 +48450,7 @@ SOMA_INLINE StepSums TapeGradients::run(data::BatchSource& batches, const StepRe
 }
 
 SOMA_INLINE double TapeGradients::norm() {
-  return ranks_.gradient_norm(context_, task_.parameters());
+  return early_ ? early_->norm() : ranks_.gradient_norm(context_, task_.parameters());
 }
 
 SOMA_INLINE void TapeGradients::stepped() { ranks_.gather_rows(task_.parameters()); }
@@ -48363,7 +48482,12 @@ SOMA_INLINE BatchLoss TapeGradients::differentiate(const data::Batch& batch,
     sums.correct += hits.correct();
   }
   const float whole = request.loss_scale * static_cast<float>(request.batches == 1 ? 1 : count);
+  if (early_) {
+    early_->begin(*request.early, request.rate);
+    if (!std::isfinite(loss.value)) return loss;  // nothing is stepped
+  }
   tape_.backward(forward.loss, ranks_.weight_of(whole, count));
+  if (early_) early_->finish();
   ranks_.finish_gradients();  // or those of embeddings would wait, and all that follows them
   return loss;
 }
@@ -48795,7 +48919,7 @@ SOMA_INLINE StepInfo TrainerBase::step(const StepSums& sums) {
   StepInfo info;
   info.loss = sums.loss / losses;
   info.gradient_norm = gradients_->norm() * share;
-  info.learning_rate = schedule_(progress_.step, progress_.plateau.reductions);
+  info.learning_rate = next_rate();
   const bool finite = std::isfinite(info.gradient_norm);
   // A gradient that overflowed under a scale shows that the scale was too large.
   const bool too_large = scaled && !scaler_.update(finite) && std::isfinite(info.loss) &&
@@ -48803,10 +48927,11 @@ SOMA_INLINE StepInfo TrainerBase::step(const StepSums& sums) {
   if (std::isfinite(info.loss) && finite) {
     const float clipping =
         options_.clip == 0 ? 1.0f : optim::clipping_factor(info.gradient_norm, options_.clip);
-    optimizer_->step(
-        {.rate = info.learning_rate,
-         .gradient_factor = share == 1 ? clipping : static_cast<float>(share * double{clipping}),
-         .may_be_empty = gradients_->others_step()});
+    if (!options_.step_early)
+      optimizer_->step(
+          {.rate = info.learning_rate,
+           .gradient_factor = share == 1 ? clipping : static_cast<float>(share * double{clipping}),
+           .may_be_empty = gradients_->others_step()});
     gradients_->stepped();
     progress_.skipped_in_a_row = 0;
   } else {
@@ -48867,6 +48992,11 @@ SOMA_INLINE bool TrainerBase::out_of_patience() const {
 
 SOMA_INLINE bool TrainerBase::steps_remain() const {
   return progress_.steps == 0 || progress_.step < progress_.steps;
+}
+
+// The learning rate of the next step.
+SOMA_INLINE double TrainerBase::next_rate() const {
+  return schedule_(progress_.step, progress_.plateau.reductions);
 }
 
 SOMA_INLINE bool TrainerBase::scales_loss() const {
@@ -49014,7 +49144,9 @@ SOMA_INLINE Report TrainerBase::train(data::BatchSource& batches, data::BatchSou
         gradients_->run(source, {.step = progress_.step,
                                  .first_batch = progress_.batches,
                                  .batches = options_.accumulate,
-                                 .loss_scale = scales_loss() ? scaler_.scale() : 1});
+                                 .loss_scale = scales_loss() ? scaler_.scale() : 1,
+                                 .early = options_.step_early ? optimizer_ : nullptr,
+                                 .rate = next_rate()});
     if (source.cut()) {  // the step was not made
       report.interrupted = true;
       break;
@@ -49114,6 +49246,23 @@ SOMA_INLINE void check_options(const nn::Task& task, const TrainerOptions& optio
     refuse("best_metric", soma::quoted(options.best_metric), "one of " + names);
   if (options.checkpoints == nullptr && first && (options.checkpoint_every != 0 || options.resume))
     refuse("checkpoints", "none", "a store, to save to or to resume from");
+}
+
+SOMA_INLINE void check_early(const TrainerOptions& options, int ranks) {
+  if (!options.step_early) return;
+  const auto want = [](bool holds, const std::string& given, std::string_view wanted) {
+    if (!holds)
+      fail(error_id::train_options, "Trainer", "step_early", "true, with " + given, wanted);
+  };
+  want(options.clip == 0, "clip " + to_text(options.clip), "clip 0: the norm comes too late");
+  want(options.accumulate == 1, "accumulate " + std::to_string(options.accumulate),
+       "one batch a step");
+  want(ranks == 1, std::to_string(ranks) + " ranks", "one process");
+  want(options.gradients == nullptr, "gradients of the host's own", "those of the trainer");
+  want(!options.loss_scaling && !options.precision.loss_scaling, "a loss scale",
+       "none: a step could not be skipped");
+  want(options.non_finite == NonFinite::stop, "NonFinite::skip",
+       "NonFinite::stop: a step could not be skipped");
 }
 
 }  // namespace SOMA_NAMESPACE::train
@@ -49322,6 +49471,7 @@ SOMA_INLINE TrainerBase::TrainerBase(Context& context, nn::Task& task,
       average_(context, options.average) {
   make_parts(context, task, options_, precision_, ranks_, own_gradients_);
   check_options(task, options, ranks_->first());
+  check_early(options, ranks_->count());
   ranks_->check(task, options.optimizer);
   gradients_ = options.gradients == nullptr ? own_gradients_.get() : options.gradients;
   make_optimizer();
@@ -49339,8 +49489,8 @@ SOMA_INLINE void TrainerBase::make_plain(Context& context, nn::Task& task,
          "a PipelineTrainer (soma/pipeline.hpp), which has them");
   ranks = make_ranks(context, options);
   if (options.gradients == nullptr)
-    gradients =
-        Owned<StepGradients>::make<TapeGradients>(context, task, precision, *ranks, options.seed);
+    gradients = Owned<StepGradients>::make<TapeGradients>(context, task, precision, *ranks,
+                                                          options.seed, options.step_early);
 }
 
 SOMA_INLINE void TrainerBase::make_optimizer() {

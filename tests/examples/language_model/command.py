@@ -86,6 +86,11 @@ resumed = run("train", "--model", llama, "--data", pairs, *quick, "--schedule", 
               work / "runs", "--resume")
 check("a resumed run", weights_hash(whole) == weights_hash(resumed), resumed.stdout)
 
+# Parameters that step early.
+early = ("train", "--model", gpt2, "--data", lines, *quick, "--clip", 0)
+check("early steps", weights_hash(run(*early)) == weights_hash(run(*early, "--step-early")))
+refused("step_early", *early[:-1], 1, "--step-early")
+
 # Types and files of weights.
 run("train", "--model", llama, "--data", plain, *quick, "--precision", "bf16_sr", "--save-dtype", "bf16", "--shard-bytes",
     "8KiB", "--output", work / "small")

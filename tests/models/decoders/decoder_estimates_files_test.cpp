@@ -197,10 +197,10 @@ TEST_CASE("estimates of decoders of other sizes hold", "[slow][models]") {
           run.recompute = way == 1;
           if (way == 2) run.lora = adapters;
           if (way == 3) run.precision = Precision::bf16_sr();
-          // In one process operators round gradients themselves: the head's is never fp32.
-          run.least = way == 3 ? 0.9 : 0.91;
+          // In one process operators round gradients to bf16 themselves, and the estimate has them
+          // in fp32; the heaps of small adapters are mostly headers.
+          run.least = way >= 2 ? 0.9 : 0.91;
           check(run);
-          run.least = 0.91;
           run.partitions = 2;
           run.microbatches = 4;
           check(run);
