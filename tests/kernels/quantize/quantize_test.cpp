@@ -277,6 +277,60 @@ TEST_CASE("scaling blocks of every size, roundings and types", "[unit][quantize]
   });
 }
 
+// Powers of two as scales of bf16 numbers have loops of their own.
+TEST_CASE("bf16 numbers with powers of two as scales, in all formats", "[unit][quantize]") {
+  std::vector<std::uint16_t> every(65536), mixed(65536);  // the same of all, and groups of a range
+  for (std::size_t i = 0; i < every.size(); ++i) {
+    every[i] = static_cast<std::uint16_t>(i * 257);  // all exponents in turn
+    const std::uint32_t word = random_word({.seed = 8}, i),
+                        group = random_word({.seed = 9}, i / 32);
+    const std::uint32_t exponent = 60 + group % 130 - word / 7 % 24;
+    mixed[i] = static_cast<std::uint16_t>((word & 0x807Fu) | exponent << 7);
+    if (group % 11 == 0) mixed[i] &= 0x8000;
+  }
+  constexpr std::size_t rows = 64, columns = 1024;
+  struct Group {
+    std::size_t rows, columns;
+  };
+  on_every_target([&](Context& context) {
+    for (const std::vector<std::uint16_t>* numbers : {&every, &mixed}) {
+      std::vector<float> x;
+      for (const std::uint16_t code : *numbers) x.push_back(decode(formats::bf16, code));
+      for (const FloatFormat& format : tested_formats())
+        for (const Group group : {Group{1, 32}, Group{32, 1}, Group{32, 32}})
+          for (const Rounding rounding :
+               {Rounding::nearest_even, Rounding{RoundingMode::stochastic, 16}})
+            for (const bool codes : {false, true}) {
+              Task task{.rows = rows,
+                        .columns = columns - (group.rows == 1 ? 0 : 3),
+                        .group_rows = group.rows,
+                        .group_columns = group.columns,
+                        .format = format,
+                        .rounding = rounding,
+                        .scaling = {.policy = ScalePolicy::current,
+                                    .format = group.columns == 1 ? ScaleFormat::power_of_two
+                                                                 : ScaleFormat::mx},
+                        .type = DType::bf16,
+                        .codes = codes,
+                        .draw_row_stride = 5000};
+              if (codes) task.type = type_of(format);
+              if (size_of(task.type) == 4) continue;
+              INFO(to_string(format) << " in " << group.rows << " x " << group.columns << ", "
+                                     << to_string(rounding.mode) << (codes ? ", codes" : ""));
+              std::vector<float> part;
+              for (std::size_t i = 0; i < task.rows; ++i)
+                part.insert(part.end(), x.begin() + static_cast<std::ptrdiff_t>(i * columns),
+                            x.begin() + static_cast<std::ptrdiff_t>(i * columns + task.columns));
+              const std::vector<float> scales(task.grid_rows() * task.grid_columns(), -1.0f);
+              compare(actual(context, task,
+                             {.data = numbers->data(), .dtype = DType::bf16, .row_stride = columns},
+                             scales),
+                      expected(task, part, scales));
+            }
+    }
+  });
+}
+
 TEST_CASE("quantize reads every type and layout", "[unit][quantize]") {
   on_every_target([&](Context& context) {
     for (const DType dtype : floating_dtypes)

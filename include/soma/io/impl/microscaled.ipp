@@ -127,7 +127,7 @@ SOMA_INLINE void set_microscaled(Context& context, StateDict& tensors, std::stri
   if (columns % detail::microscaled_group != 0)
     fail(error_id::safetensors_size, operation, soma::quoted(name), tensor.describe(),
          "a last dimension that is a multiple of 32");
-  const TensorRows x = detail::rows_of(context, tensor);
+  const detail::TensorRows x = detail::rows_of(context, tensor);
   const Shape grid = tensor.shape().with(last, groups);
   Tensor scales = Tensor::empty(context, grid, DType::uint8);
   Tensor codes = Tensor::empty(context, Shape{rows, columns / 2}, DType::uint8);

@@ -151,11 +151,13 @@ class QuantizePass {
       quick_ = quick_loop_for(from_bf16_, args.codes ? 1 : width_, group_ == 1);
     packs_ = args.codes && args.code_bits != 8;
     if (from_bf16_ && scaled_ && args.scaling.policy == ScalePolicy::current && rule_.is_power() &&
-        args.y.data != nullptr && args.y.rounding == Rounding::nearest_even &&
+        args.y.data != nullptr && rounds_halves(args.y.rounding, args.format) &&
         (args.codes ? args.format.bytes() == 1 : args.y.dtype == DType::bf16) &&
         (group_ == 1 || group_ % half_padding == 0) && group_ <= row_chunk) {
       half_ = make_half_format(args.format);
-      half_loop_ = half_loop_for(args.codes ? 1 : 2, group_ == 1);
+      draws_ = args.y.rounding.mode == RoundingMode::stochastic;
+      half_loop_ = draws_ ? half_loop_for<true>(args.codes ? 1 : 2, group_ == 1)
+                          : half_loop_for<false>(args.codes ? 1 : 2, group_ == 1);
     }
     std::fill_n(scales_, row_chunk, 1.0f);
     std::fill_n(inverses_, row_chunk, 1.0f);
@@ -178,7 +180,12 @@ class QuantizePass {
     if (half_.usable && take_halves(row, rows, column, columns, at)) {
       for (std::size_t r = row; r < row + rows; ++r)
         write_run(r, column, columns, [&](std::byte* to) {
-          half_loop_(half_, source(r, column, columns), columns, shifts_, group_, to);
+          const std::byte* words = nullptr;
+          if (draws_) {
+            const Draw draw = draw_of(r, column);
+            words = draw_words(codec_, draw, draw.index, columns, buffers_.words);
+          }
+          half_loop_(half_, source(r, column, columns), columns, shifts_, group_, words, to);
         });
       return;
     }
@@ -319,8 +326,7 @@ class QuantizePass {
       for_each_group(0, count, group_, [&](std::size_t first, std::size_t n, std::size_t g) {
         multiply_within(values + first, n, inverses_[g], limit_);
       });
-    Draw draw = args_.y.draw;
-    draw.index = draw_index(draw, args_.y.draw_row_stride, args_.y.row_indices, row, column);
+    const Draw draw = draw_of(row, column);
     const auto* bytes = reinterpret_cast<const std::byte*>(values);
     if (args_.codes) return store(codec_, bytes, count, to, draw);
     encode_chunk(codec_, bytes, count, buffers_.codes, draw, buffers_);
@@ -331,6 +337,12 @@ class QuantizePass {
         multiply(values + first, n, scales_[g]);
       });
     store(carrier_, bytes, count, to, {});
+  }
+
+  Draw draw_of(std::size_t row, std::size_t column) const {
+    Draw draw = args_.y.draw;
+    draw.index = draw_index(draw, args_.y.draw_row_stride, args_.y.row_indices, row, column);
+    return draw;
   }
 
   void store(const CodecParams& codec, const std::byte* values, std::size_t count, std::byte* to,
@@ -351,7 +363,7 @@ class QuantizePass {
   float limit_;
   QuickFormat quick_format_;
   QuickLoop quick_ = nullptr;
-  bool packs_ = false;
+  bool packs_ = false, draws_ = false;
   HalfFormat half_;
   HalfLoop half_loop_ = nullptr;
 

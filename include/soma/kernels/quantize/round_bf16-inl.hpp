@@ -1,10 +1,11 @@
 // Rounds bf16 numbers to a narrow format with powers of two as scales, in lanes of 16 bits: twice
-// as many at a time as in fp32. To nearest even.
+// as many at a time as in fp32. To nearest even, or stochastic with 16 random bits.
 //
 // The bits of a bf16 magnitude, less 128 times the scale's exponent, are those of the scaled
 // number. An integer addition rounds them to the format's mantissa. Below the format's smallest
 // normal number the results are few multiples of its spacing: each has a least number that rounds
-// to it, and comparisons count.
+// to it, and comparisons count. Stochastic rounding adds random bits in place of a half; below that
+// number it does so to the multiple as an integer, with 16 bits behind the point.
 
 #if defined(SOMA_KERNELS_QUANTIZE_ROUND_BF16_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_QUANTIZE_ROUND_BF16_INL_HPP
@@ -46,6 +47,7 @@ struct HalfFormat {
   std::int16_t largest_code = 0;
   std::int16_t code_offset = 0;  // of a normal number's shifted bits over its code
   std::int16_t least[most_steps] = {}, value[most_steps] = {};  // that rounds to value, and value
+  float unit = 0, to_integer = 0;  // the spacing, and what makes a multiple such an integer
   int most_exponent = 0;  // of scales, up and down, with which no step leaves bf16's normal numbers
 };
 
@@ -71,6 +73,8 @@ static inline HalfFormat make_half_format(const FloatFormat& f) {
   h.code_offset =
       static_cast<std::int16_t>((f.min_normal_exponent() + 126) * (1 << f.mantissa_bits));
   const float unit = soma::detail::two_to(spacing);
+  h.unit = unit;
+  h.to_integer = soma::detail::two_to(16 - spacing);
   for (int i = 0; i < h.steps; ++i) {
     const auto at = static_cast<float>(i);
     // A tie goes to the even multiple.
@@ -80,21 +84,64 @@ static inline HalfFormat make_half_format(const FloatFormat& f) {
   return h;
 }
 
-// Rounds a vector. shift: 128 times the exponent of the scale. Width 2 stores bf16, 1 codes.
+using RandomHalves = hn::RebindToUnsigned<Halves>;
+#if HWY_TARGET != HWY_SCALAR
+// Half a vector: the multiples of the spacing, or their values, of numbers below the smallest
+// normal one.
+template <std::size_t kWidth, class Numbers, class Random>
+HWY_INLINE Numbers few_of_half(const HalfFormat& f, Numbers scaled, Random random) {
+  const hn::DFromV<Numbers> half;
+  const hn::Rebind<std::int32_t, decltype(half)> wide;
+  const hn::RebindToFloat<decltype(wide)> df;
+  const auto bits = hn::ShiftLeft<16>(hn::PromoteTo(wide, scaled));
+  const auto exact = hn::ConvertTo(wide, hn::Mul(hn::BitCast(df, bits), hn::Set(df, f.to_integer)));
+  const auto count = hn::ShiftRight<16>(hn::Add(exact, hn::PromoteTo(wide, random)));
+  if constexpr (kWidth == 1) {
+    return hn::DemoteTo(half, count);
+  } else {
+    const auto value = hn::Mul(hn::ConvertTo(df, count), hn::Set(df, f.unit));
+    return hn::DemoteTo(half, hn::ShiftRight<16>(hn::BitCast(wide, value)));
+  }
+}
 template <std::size_t kWidth>
-HWY_INLINE void round_halves(const HalfFormat& f, HalfVector x, HalfVector shift, std::byte* to) {
+HWY_INLINE HalfVector few_at_random(const HalfFormat& f, HalfVector scaled,
+                                    hn::Vec<RandomHalves> random) {
+  const Halves d;
+  const hn::Half<Halves> half;
+  const hn::Half<RandomHalves> random_half;
+  const auto within = hn::Min(hn::Max(scaled, hn::Zero(d)), hn::Set(d, f.normal));
+  return hn::Combine(
+      d, few_of_half<kWidth>(f, hn::UpperHalf(half, within), hn::UpperHalf(random_half, random)),
+      few_of_half<kWidth>(f, hn::LowerHalf(half, within), hn::LowerHalf(random_half, random)));
+}
+#endif
+
+// Rounds a vector. shift: 128 times the exponent of the scale. Width 2 stores bf16, 1 codes.
+// random: for stochastic rounding.
+template <std::size_t kWidth, bool kStochastic>
+HWY_INLINE void round_halves(const HalfFormat& f, HalfVector x, HalfVector shift,
+                             hn::Vec<RandomHalves> random, std::byte* to) {
   const Halves d;
   const auto set = [&](int value) HWY_ATTR { return hn::Set(d, static_cast<std::int16_t>(value)); };
   const auto magnitude = hn::And(x, set(0x7FFF));
   const auto scaled = hn::Min(hn::Sub(magnitude, shift), set(f.largest));
-  const auto odd = hn::And(hn::ShiftRightSame(scaled, f.discarded), set(1));
-  auto result = hn::And(hn::Add(hn::Add(scaled, set(f.carry)), odd), set(f.mask));
+  auto addend = hn::Zero(d);
+  if constexpr (kStochastic) {
+    addend = hn::BitCast(d, hn::ShiftRightSame(random, 16 - f.discarded));
+  } else {
+    (void)random;
+    addend = hn::Add(hn::And(hn::ShiftRightSame(scaled, f.discarded), set(1)), set(f.carry));
+  }
+  auto result = hn::And(hn::Add(scaled, addend), set(f.mask));
   if constexpr (kWidth == 1)
     result = hn::Sub(hn::ShiftRightSame(result, f.discarded), set(f.code_offset));
   const auto low = hn::Lt(scaled, set(f.normal));
   if (!hn::AllFalse(d, low)) {
     auto few = hn::Zero(d);
-    for (int i = 0; i < f.steps; ++i) {
+#if HWY_TARGET != HWY_SCALAR
+    if constexpr (kStochastic) few = few_at_random<kWidth>(f, scaled, random);
+#endif
+    for (int i = 0; !kStochastic && i < f.steps; ++i) {
       const auto reached = hn::VecFromMask(d, hn::Gt(scaled, set(f.least[i] - 1)));
       if constexpr (kWidth == 1)
         few = hn::Sub(few, reached);
@@ -117,12 +164,21 @@ HWY_INLINE void round_halves(const HalfFormat& f, HalfVector x, HalfVector shift
 
 // Rounds `count` numbers, of which each `group` has a shift; group 1: each its own.
 using HalfLoop = void (*)(const HalfFormat&, const std::byte* from, std::size_t count,
-                          const std::int16_t* shifts, std::size_t group, std::byte* to);
+                          const std::int16_t* shifts, std::size_t group, const std::byte* words,
+                          std::byte* to);
 
-template <std::size_t kWidth, bool kByColumn>
+template <std::size_t kWidth, bool kByColumn, bool kStochastic>
 HWY_NOINLINE HWY_MAYBE_UNUSED static void half_loop(const HalfFormat& format, const std::byte* from,
                                                     std::size_t count, const std::int16_t* shifts,
-                                                    std::size_t group, std::byte* to) {
+                                                    std::size_t group, const std::byte* words,
+                                                    std::byte* to) {
+  const RandomHalves dr;
+  const auto random_at = [&](std::size_t i) HWY_ATTR {
+    if constexpr (kStochastic)
+      return load_bytes(dr, words + 2 * i);
+    else
+      return hn::Zero(dr);
+  };
   const Halves d;
   const HalfFormat f = format;
   const std::size_t lanes = hn::Lanes(d), whole = count / lanes * lanes, rest = count - whole;
@@ -132,7 +188,8 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void half_loop(const HalfFormat& format, co
     const std::size_t end = (std::min)(begin + run, whole);
     for (std::size_t i = begin; i < end; i += lanes) {
       if constexpr (kByColumn) shift = hn::LoadU(d, shifts + i);
-      round_halves<kWidth>(f, load_bytes(d, from + 2 * i), shift, to + i * kWidth);
+      round_halves<kWidth, kStochastic>(f, load_bytes(d, from + 2 * i), shift, random_at(i),
+                                        to + i * kWidth);
     }
   }
   if (rest == 0) return;
@@ -140,13 +197,22 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void half_loop(const HalfFormat& format, co
   std::memcpy(last, from + 2 * whole, 2 * rest);
   auto shift = hn::Set(d, shifts[kByColumn ? whole : whole / group]);
   if constexpr (kByColumn) shift = hn::LoadU(d, shifts + whole);  // behind the last there is room
-  round_halves<kWidth>(f, load_bytes(d, last), shift, result);
+  round_halves<kWidth, kStochastic>(f, load_bytes(d, last), shift, random_at(whole), result);
   std::memcpy(to + whole * kWidth, result, rest * kWidth);
 }
 
+template <bool kStochastic>
 static inline HalfLoop half_loop_for(std::size_t width, bool by_column) {
-  if (width == 1) return by_column ? half_loop<1, true> : half_loop<1, false>;
-  return by_column ? half_loop<2, true> : half_loop<2, false>;
+  if (width == 1)
+    return by_column ? half_loop<1, true, kStochastic> : half_loop<1, false, kStochastic>;
+  return by_column ? half_loop<2, true, kStochastic> : half_loop<2, false, kStochastic>;
+}
+
+// True if a rounding has a loop here.
+static inline bool rounds_halves(const Rounding& rounding, const FloatFormat& format) {
+  const bool stochastic = rounding.mode == RoundingMode::stochastic &&
+                          random_bits(rounding, format) == 16 && HWY_TARGET != HWY_SCALAR;
+  return stochastic || rounding == Rounding::nearest_even;
 }
 
 // ---- amax, as bits of magnitudes
