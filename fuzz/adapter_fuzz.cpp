@@ -1,5 +1,5 @@
-// Reads random bytes as an adapter_config.json: the reader refuses them, or returns options in range
-// that are written and read again without a change.
+// Reads random bytes as an adapter_config.json: the reader refuses them, or returns options in
+// range that are written and read again without a change.
 
 #include <soma/models/adapter_files.hpp>
 

@@ -32,7 +32,8 @@ constexpr StoredScale stored_scale(const Scaling& scaling) {
 // The bytes of a coded matrix.
 struct CodedLayout {
   int code_bits;
-  std::size_t row_bytes, codes, scale_bytes, all;  // of a row, of all rows, of a scale, of both
+  std::size_t row_bytes, codes;  // the codes of a row, of all rows
+  std::size_t scale_bytes, all;  // one scale; codes and scales together
 
   constexpr CodedLayout(const Quantizer& quantizer, std::size_t rows, std::size_t columns,
                         std::size_t scales)

@@ -62,7 +62,7 @@ class PipelineGradients final : public StepGradients {
   const StageMemory& memory() const;
 
   // Shared parameters of other stages that this one has a copy of.
-  const Parameters& copies() const { return shared_.copies(); }
+  const Parameters& copies() const;
 
   // Gives the first rank (or all ranks) the whole model; the other stages keep their parts.
   // Collective.
