@@ -34190,10 +34190,11 @@ struct HalfFormat {
   int mantissa = 0, discarded = 0, sign_shift = 0, steps = 0;
   std::int16_t largest = 0, normal = 0, carry = 0, mask = 0;
   std::int16_t largest_code = 0;
-  std::int16_t code_offset = 0;  // of a normal number's shifted bits over its code
+  std::int16_t code_offset = 0;  // a normal number's shifted bits less its code
   std::int16_t least[most_steps] = {}, value[most_steps] = {};  // that rounds to value, and value
   float unit = 0, to_integer = 0;  // the spacing, and what makes a multiple such an integer
-  int most_exponent = 0;  // of scales, up and down, with which no step leaves bf16's normal numbers
+  int most_exponent =
+      0;  // the scales' limit, up and down, with which no step leaves bf16's normal numbers
 };
 
 constexpr std::int16_t half_bits(float value) {
@@ -39402,7 +39403,7 @@ constexpr StoredScale stored_scale(const Scaling& scaling) {
 // The bytes of a coded matrix.
 struct CodedLayout {
   int code_bits;
-  std::size_t row_bytes, codes, scale_bytes, all;  // of a row, of all rows, of a scale, of both
+  std::size_t row_bytes, codes, scale_bytes, all;  // a row, all rows, a scale, both
 
   constexpr CodedLayout(const Quantizer& quantizer, std::size_t rows, std::size_t columns,
                         std::size_t scales)
