@@ -1,6 +1,7 @@
 #pragma once
-// Files: NumPy's .npy, safetensors, tensors in MXFP4, checkpoints, logs of JSON lines, and the hash of a state. Needs
-// nlohmann-json and xxHash (soma::io in CMake); soma/io/npy.hpp alone needs neither.
+// Files: .npy, safetensors, tensors in MXFP4, checkpoints, logs of JSON lines, hashes of states. Needs
+// of a state. Needs nlohmann-json and xxHash (soma::io in CMake); soma/io/npy.hpp alone needs
+// neither.
 
 #include <soma/io/checkpoint_folder.hpp>
 #include <soma/io/checkpoint_part_folder.hpp>

@@ -4943,6 +4943,9 @@ struct QuantizeSetting {
   // x is a parameter: stochastic rounding then draws at parameter_index(row, column), otherwise at
   // the token_index of its sequences.
   bool parameter = false;
+  // The result is codes and scale bytes in one tensor (ops/product/coded.hpp) instead of numbers,
+  // for what is kept: a third to a half of the bytes.
+  bool codes = false;
   // ScalePolicy::delayed. ScaleFormat::e4m3: the scale of the tensor, which the product applies; 0:
   // from its amax.
   float scale = 1;
@@ -5858,6 +5861,9 @@ struct QuantizeArgs {
   // true: y is of type `format` and holds codes. false: y is fp32 or bf16 and holds the codes'
   // values times their scales, rounded to fp32 and then, to nearest even, to y's type.
   bool codes = false;
+  // Bits of a code in y, where it holds codes: 8; or 4 or 6, packed by their order, low bits first.
+  // Then rows of y begin at bytes, and y.row_stride counts bytes.
+  int code_bits = 8;
   // One scale for each scaling block: ScalePolicy::current writes them, delayed reads them. No
   // scales: as ScalePolicy::none.
   float* scales = nullptr;
@@ -5869,6 +5875,23 @@ struct QuantizeArgs {
   float* amax = nullptr;
   bool marks_infinite = false;
   std::size_t group_stride = 0;  // from the scales and amax of a row of scaling blocks to the next
+};
+
+// Scales as they are kept beside codes: e8m0 and e4m3 numbers take a byte.
+enum class StoredScale : std::uint8_t { fp32, e8m0, e4m3 };
+
+// The numbers that codes and scales of a QuantizeArgs stand for, with the bits that it writes
+// without codes.
+struct ExpandArgs {
+  std::size_t rows = 0, columns = 0;
+  const std::byte* codes = nullptr;
+  std::size_t row_stride = 0;  // bytes
+  int code_bits = 8;           // 4, 6 or 8
+  FloatFormat format{};
+  const std::byte* scales = nullptr;  // for each scaling block
+  StoredScale scale = StoredScale::fp32;
+  std::size_t group_rows = 0, group_columns = 0, group_stride = 0;  // as of QuantizeArgs
+  MatrixTarget y{};                                                 // bf16 or fp32
 };
 
 }  // namespace SOMA_NAMESPACE
@@ -6092,6 +6115,7 @@ struct Kernels {
   ImageKernels image;
   OptimizerKernels optimizer;
   void (*quantize)(const QuantizeArgs&) noexcept;
+  void (*expand)(const ExpandArgs&) noexcept;
   SequenceKernels sequence;
 };
 
@@ -7878,6 +7902,7 @@ struct LinearFormats {
     float wanted_scale = 0;
     std::uint32_t step = 0;  // the one that drew its signs
     Tensor values{};
+    bool coded = false;  // values are codes and scales (ops/product/coded.hpp), as training keeps
     float scale = 1;
     float amax = 0;  // for delayed scales
   };
@@ -12448,6 +12473,7 @@ SOMA_INLINE void fields(FieldVisitor& visitor, QuantizeSetting& setting) {
   visitor.key("quantizer", setting.quantizer);
   visitor.key("along_rows", setting.along_rows);
   visitor.key("parameter", setting.parameter);
+  visitor.key("codes", setting.codes);
   visitor.run_time("scale", setting.scale, any_number);
   visitor.key("draw", setting.draw);
 }

@@ -4946,6 +4946,9 @@ struct QuantizeSetting {
   // x is a parameter: stochastic rounding then draws at parameter_index(row, column), otherwise at
   // the token_index of its sequences.
   bool parameter = false;
+  // The result is codes and scale bytes in one tensor (ops/product/coded.hpp) instead of numbers,
+  // for what is kept: a third to a half of the bytes.
+  bool codes = false;
   // ScalePolicy::delayed. ScaleFormat::e4m3: the scale of the tensor, which the product applies; 0:
   // from its amax.
   float scale = 1;
@@ -5861,6 +5864,9 @@ struct QuantizeArgs {
   // true: y is of type `format` and holds codes. false: y is fp32 or bf16 and holds the codes'
   // values times their scales, rounded to fp32 and then, to nearest even, to y's type.
   bool codes = false;
+  // Bits of a code in y, where it holds codes: 8; or 4 or 6, packed by their order, low bits first.
+  // Then rows of y begin at bytes, and y.row_stride counts bytes.
+  int code_bits = 8;
   // One scale for each scaling block: ScalePolicy::current writes them, delayed reads them. No
   // scales: as ScalePolicy::none.
   float* scales = nullptr;
@@ -5872,6 +5878,23 @@ struct QuantizeArgs {
   float* amax = nullptr;
   bool marks_infinite = false;
   std::size_t group_stride = 0;  // from the scales and amax of a row of scaling blocks to the next
+};
+
+// Scales as they are kept beside codes: e8m0 and e4m3 numbers take a byte.
+enum class StoredScale : std::uint8_t { fp32, e8m0, e4m3 };
+
+// The numbers that codes and scales of a QuantizeArgs stand for, with the bits that it writes
+// without codes.
+struct ExpandArgs {
+  std::size_t rows = 0, columns = 0;
+  const std::byte* codes = nullptr;
+  std::size_t row_stride = 0;  // bytes
+  int code_bits = 8;           // 4, 6 or 8
+  FloatFormat format{};
+  const std::byte* scales = nullptr;  // for each scaling block
+  StoredScale scale = StoredScale::fp32;
+  std::size_t group_rows = 0, group_columns = 0, group_stride = 0;  // as of QuantizeArgs
+  MatrixTarget y{};                                                 // bf16 or fp32
 };
 
 }  // namespace SOMA_NAMESPACE
@@ -6095,6 +6118,7 @@ struct Kernels {
   ImageKernels image;
   OptimizerKernels optimizer;
   void (*quantize)(const QuantizeArgs&) noexcept;
+  void (*expand)(const ExpandArgs&) noexcept;
   SequenceKernels sequence;
 };
 
@@ -7881,6 +7905,7 @@ struct LinearFormats {
     float wanted_scale = 0;
     std::uint32_t step = 0;  // the one that drew its signs
     Tensor values{};
+    bool coded = false;  // values are codes and scales (ops/product/coded.hpp), as training keeps
     float scale = 1;
     float amax = 0;  // for delayed scales
   };
@@ -12451,6 +12476,7 @@ SOMA_INLINE void fields(FieldVisitor& visitor, QuantizeSetting& setting) {
   visitor.key("quantizer", setting.quantizer);
   visitor.key("along_rows", setting.along_rows);
   visitor.key("parameter", setting.parameter);
+  visitor.key("codes", setting.codes);
   visitor.run_time("scale", setting.scale, any_number);
   visitor.key("draw", setting.draw);
 }
@@ -19842,8 +19868,8 @@ struct TrainerOptions {
   // LossScalerOptions::fixed() is a scale that never changes. Errors as of LossScaler.
   std::optional<optim::LossScalerOptions> loss_scaling{};
   NonFinite non_finite = NonFinite::stop;
-  // True: each parameter is stepped as soon as its gradient is complete, while backward goes on, and
-  // gives the gradient back: the same bits, and at most a few gradients exist at once. Wants one
+  // True: each parameter is stepped as soon as its gradient is complete, while backward goes on,
+  // and gives the gradient back: the same bits, and at most a few gradients exist at once. Wants one
   // process, clip 0, one batch a step (accumulate), no loss scale and NonFinite::stop; else error
   // train.options. The optimizer's step() is called for one variable at a time. After a gradient
   // that is not finite (train.not_finite) parameters nearer to the loss have been stepped.
@@ -20099,7 +20125,7 @@ class EarlySteps final : public GradientReceiver {
   optim::Optimizer* optimizer_ = nullptr;
   optim::Step step_{};
   std::vector<std::pair<Var, Gradient>> sums_{};  // that are not complete
-  std::vector<double> squares_{};                 // of each parameter
+  std::vector<double> squares_{};                 // by parameter
   bool stepped_ = false, finite_ = true;
 };
 
@@ -33773,15 +33799,170 @@ inline constexpr double (*bf16_tile_rate)(std::uint64_t) noexcept = nullptr;
 HWY_AFTER_NAMESPACE();
 
 #endif
-// ---- soma/kernels/quantize/quantize-inl.hpp
-// A block of scaling blocks is read twice while it is in a cache: once to find its amax, once to
-// round it.
+// ---- soma/kernels/quantize/expand-inl.hpp
+// Codes and scales back to numbers, as products read them.
 
-#if defined(SOMA_KERNELS_QUANTIZE_QUANTIZE_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_QUANTIZE_QUANTIZE_INL_HPP
-#undef SOMA_KERNELS_QUANTIZE_QUANTIZE_INL_HPP
+#if defined(SOMA_KERNELS_QUANTIZE_EXPAND_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_QUANTIZE_EXPAND_INL_HPP
+#undef SOMA_KERNELS_QUANTIZE_EXPAND_INL_HPP
 #else
-#define SOMA_KERNELS_QUANTIZE_QUANTIZE_INL_HPP
+#define SOMA_KERNELS_QUANTIZE_EXPAND_INL_HPP
+#endif
+
+// ---- soma/kernels/quantize/code_bits-inl.hpp
+// Codes of 4 and 6 bits, packed by their order, low bits first, and one to a byte.
+
+#if defined(SOMA_KERNELS_QUANTIZE_CODE_BITS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_QUANTIZE_CODE_BITS_INL_HPP
+#undef SOMA_KERNELS_QUANTIZE_CODE_BITS_INL_HPP
+#else
+#define SOMA_KERNELS_QUANTIZE_CODE_BITS_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace SOMA_NAMESPACE {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using BytePairs = hn::CappedTag<std::uint16_t, 16>;
+
+inline constexpr bool little_endian = std::endian::native == std::endian::little;
+
+// Eight codes at a time as one word, whose byte order is the machine's: the first code is the
+// lowest byte.
+static inline std::uint64_t ordered(std::uint64_t word) {
+  if constexpr (!little_endian) {
+    std::uint64_t turned = 0;
+    for (int i = 0; i < 8; ++i) turned |= (word >> (8 * i) & 0xFF) << (56 - 8 * i);
+    return turned;
+  }
+  return word;
+}
+
+static inline std::uint64_t join_sixes(std::uint64_t w) {
+  w = ordered(w);
+  w = (w & 0x003F003F003F003Fu) | (w >> 2 & 0x0FC00FC00FC00FC0u);
+  w = (w & 0x00000FFF00000FFFu) | (w >> 4 & 0x00FFF00000FFF000u);
+  w = (w & 0x0000000000FFFFFFu) | (w >> 8 & 0x0000FFFFFF000000u);
+  return ordered(w);
+}
+static inline std::uint64_t part_sixes(std::uint64_t w) {
+  w = ordered(w);
+  w = (w & 0x0000000000FFFFFFu) | (w & 0x0000FFFFFF000000u) << 8;
+  w = (w & 0x00000FFF00000FFFu) | (w & 0x00FFF00000FFF000u) << 4;
+  w = (w & 0x003F003F003F003Fu) | (w & 0x0FC00FC00FC00FC0u) << 2;
+  return ordered(w);
+}
+
+// The first six bytes of a word. Two loads: a word that is written in parts and read as a whole
+// waits for memory.
+static inline std::uint64_t six_bytes(const std::byte* from) {
+  std::uint32_t first;
+  std::uint16_t second;
+  std::memcpy(&first, from, sizeof first);
+  std::memcpy(&second, from + sizeof first, sizeof second);
+  if constexpr (little_endian) return first | std::uint64_t{second} << 32;
+  return std::uint64_t{first} << 32 | std::uint64_t{second} << 16;
+}
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void pack_sixes(const std::byte* codes, std::size_t count,
+                                                     std::byte* to) {
+  std::uint64_t w;
+  std::size_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    std::memcpy(&w, codes + i, 8);
+    w = join_sixes(w);
+    std::memcpy(to + i * 3 / 4, &w, 6);
+  }
+  if (const std::size_t rest = count - i; rest != 0) {
+    w = 0;
+    std::memcpy(&w, codes + i, rest);
+    w = join_sixes(w);
+    std::memcpy(to + i * 3 / 4, &w, (rest * 6 + 7) / 8);
+  }
+}
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void unpack_sixes(const std::byte* from, std::size_t count,
+                                                       std::byte* codes) {
+  std::uint64_t w;
+  std::size_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    w = part_sixes(six_bytes(from + i * 3 / 4));
+    std::memcpy(codes + i, &w, 8);
+  }
+  if (const std::size_t rest = count - i; rest != 0) {
+    w = 0;
+    std::memcpy(&w, from + i * 3 / 4, (rest * 6 + 7) / 8);
+    w = part_sixes(w);
+    std::memcpy(codes + i, &w, rest);
+  }
+}
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void pack_fours(const std::byte* codes, std::size_t count,
+                                                     std::byte* to) {
+  std::size_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const BytePairs d;
+  const hn::RebindToSigned<BytePairs> di;
+  const hn::Rebind<std::uint8_t, BytePairs> narrow;
+  for (; little_endian && i + 2 * hn::Lanes(d) <= count; i += 2 * hn::Lanes(d)) {
+    const auto pair = load_bytes(d, codes + i);
+    const auto packed = hn::And(hn::Or(pair, hn::ShiftRight<4>(pair)), hn::Set(d, 0xFF));
+    store_bytes(narrow, hn::DemoteTo(narrow, hn::BitCast(di, packed)), to + i / 2);
+  }
+#endif
+  for (; i < count; i += 2) {
+    const std::byte second = i + 1 < count ? codes[i + 1] : std::byte{};
+    to[i / 2] = codes[i] | second << 4;
+  }
+}
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void unpack_fours(const std::byte* from, std::size_t count,
+                                                       std::byte* codes) {
+  std::size_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const BytePairs d;
+  const hn::Rebind<std::uint8_t, BytePairs> narrow;
+  for (; little_endian && i + 2 * hn::Lanes(d) <= count; i += 2 * hn::Lanes(d)) {
+    const auto packed = hn::PromoteTo(d, load_bytes(narrow, from + i / 2));
+    const auto pair = hn::And(hn::Or(packed, hn::ShiftLeft<4>(packed)), hn::Set(d, 0x0F0F));
+    store_bytes(d, pair, codes + i);
+  }
+#endif
+  for (; i < count; ++i) codes[i] = (i % 2 == 0 ? from[i / 2] : from[i / 2] >> 4) & std::byte{15};
+}
+
+// Packs codes of 4 or 6 bits, and unpacks them.
+static inline void pack_codes(const std::byte* codes, std::size_t count, int bits, std::byte* to) {
+  return bits == 4 ? pack_fours(codes, count, to) : pack_sixes(codes, count, to);
+}
+static inline void unpack_codes(const std::byte* from, std::size_t count, int bits,
+                                std::byte* codes) {
+  return bits == 4 ? unpack_fours(from, count, codes) : unpack_sixes(from, count, codes);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace SOMA_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
+// ---- soma/kernels/quantize/round_bf16-inl.hpp
+// Rounds bf16 numbers to a narrow format with powers of two as scales, in lanes of 16 bits: twice
+// as many at a time as in fp32. To nearest even, or stochastic with 16 random bits.
+//
+// The bits of a bf16 magnitude, less 128 times the scale's exponent, are those of the scaled
+// number. An integer addition rounds them to the format's mantissa. Below the format's smallest
+// normal number the results are few multiples of its spacing: each has a least number that rounds
+// to it, and comparisons count. Stochastic rounding adds random bits in place of a half; below that
+// number it does so to the multiple as an integer, with 16 bits behind the point.
+
+#if defined(SOMA_KERNELS_QUANTIZE_ROUND_BF16_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_QUANTIZE_ROUND_BF16_INL_HPP
+#undef SOMA_KERNELS_QUANTIZE_ROUND_BF16_INL_HPP
+#else
+#define SOMA_KERNELS_QUANTIZE_ROUND_BF16_INL_HPP
 #endif
 
 // ---- soma/kernels/quantize/round_fp32-inl.hpp
@@ -34056,6 +34237,443 @@ namespace SOMA_NAMESPACE {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+using Halves = hn::CappedTag<std::int16_t, 32>;  // at most a group of 32
+using HalfVector = hn::Vec<Halves>;
+inline constexpr std::size_t half_padding = 32;
+
+// A format of at most 8 bits for scaled numbers, as bits of bf16.
+struct HalfFormat {
+  static constexpr int most_steps = 8;
+
+  bool usable = false;
+  int mantissa = 0, discarded = 0, sign_shift = 0, steps = 0;
+  std::int16_t largest = 0, normal = 0, carry = 0, mask = 0;
+  std::int16_t largest_code = 0;
+  std::int16_t code_offset = 0;  // a normal number's shifted bits less its code
+  std::int16_t least[most_steps] = {}, value[most_steps] = {};  // that rounds to value, and value
+  float unit = 0, to_integer = 0;  // the spacing, and what makes a multiple such an integer
+<<<<<<< HEAD
+  // Scales up to this exponent, up and down, keep all steps within bf16's normal numbers.
+  int most_exponent = 0;
+=======
+  int most_exponent =
+      0;  // the scales' limit, up and down, with which no step leaves bf16's normal numbers
+>>>>>>> w80
+};
+
+constexpr std::int16_t half_bits(float value) {
+  return static_cast<std::int16_t>(std::bit_cast<std::uint32_t>(value) >> 16);
+}
+
+static inline HalfFormat make_half_format(const FloatFormat& f) {
+  HalfFormat h;
+  if (!is_quick(f, Rounding::nearest_even) || f.bytes() != 1 || f.mantissa_bits > 3) return h;
+  const int spacing = f.min_normal_exponent() - f.mantissa_bits;
+  h.most_exponent = (std::min)({100, spacing + 127 - 4, 127 - f.max_exponent() - 2});
+  h.usable = h.most_exponent > 0;
+  h.mantissa = f.mantissa_bits;
+  h.discarded = 7 - f.mantissa_bits;
+  h.sign_shift = 15 - (f.exponent_bits + f.mantissa_bits);
+  h.steps = 1 << f.mantissa_bits;
+  h.largest = half_bits(decode(f, f.max_finite_code()));
+  h.largest_code = static_cast<std::int16_t>(f.max_finite_code());
+  h.normal = half_bits(soma::detail::two_to(f.min_normal_exponent()));
+  h.carry = static_cast<std::int16_t>((1 << (h.discarded - 1)) - 1);
+  h.mask = static_cast<std::int16_t>(-(1 << h.discarded));
+  h.code_offset =
+      static_cast<std::int16_t>((f.min_normal_exponent() + 126) * (1 << f.mantissa_bits));
+  const float unit = soma::detail::two_to(spacing);
+  h.unit = unit;
+  h.to_integer = soma::detail::two_to(16 - spacing);
+  for (int i = 0; i < h.steps; ++i) {
+    const auto at = static_cast<float>(i);
+    // A tie goes to the even multiple.
+    h.least[i] = static_cast<std::int16_t>(half_bits((at + 0.5f) * unit) + (i % 2 == 0 ? 1 : 0));
+    h.value[i] = half_bits((at + 1) * unit);
+  }
+  return h;
+}
+
+using RandomHalves = hn::RebindToUnsigned<Halves>;
+#if HWY_TARGET != HWY_SCALAR
+// Half a vector: the multiples of the spacing, or their values, of numbers below the smallest
+// normal one.
+template <std::size_t kWidth, class Numbers, class Random>
+HWY_INLINE Numbers few_of_half(const HalfFormat& f, Numbers scaled, Random random) {
+  const hn::DFromV<Numbers> half;
+  const hn::Rebind<std::int32_t, decltype(half)> wide;
+  const hn::RebindToFloat<decltype(wide)> df;
+  const auto bits = hn::ShiftLeft<16>(hn::PromoteTo(wide, scaled));
+  const auto exact = hn::ConvertTo(wide, hn::Mul(hn::BitCast(df, bits), hn::Set(df, f.to_integer)));
+  const auto count = hn::ShiftRight<16>(hn::Add(exact, hn::PromoteTo(wide, random)));
+  if constexpr (kWidth == 1) {
+    return hn::DemoteTo(half, count);
+  } else {
+    const auto value = hn::Mul(hn::ConvertTo(df, count), hn::Set(df, f.unit));
+    return hn::DemoteTo(half, hn::ShiftRight<16>(hn::BitCast(wide, value)));
+  }
+}
+template <std::size_t kWidth>
+HWY_INLINE HalfVector few_at_random(const HalfFormat& f, HalfVector scaled,
+                                    hn::Vec<RandomHalves> random) {
+  const Halves d;
+  const hn::Half<Halves> half;
+  const hn::Half<RandomHalves> random_half;
+  const auto within = hn::Min(hn::Max(scaled, hn::Zero(d)), hn::Set(d, f.normal));
+  return hn::Combine(
+      d, few_of_half<kWidth>(f, hn::UpperHalf(half, within), hn::UpperHalf(random_half, random)),
+      few_of_half<kWidth>(f, hn::LowerHalf(half, within), hn::LowerHalf(random_half, random)));
+}
+#endif
+
+// Rounds a vector. shift: 128 times the exponent of the scale. Width 2 stores bf16, 1 codes.
+// random: for stochastic rounding.
+template <std::size_t kWidth, bool kStochastic>
+HWY_INLINE void round_halves(const HalfFormat& f, HalfVector x, HalfVector shift,
+                             hn::Vec<RandomHalves> random, std::byte* to) {
+  const Halves d;
+  const auto set = [&](int value) HWY_ATTR { return hn::Set(d, static_cast<std::int16_t>(value)); };
+  const auto magnitude = hn::And(x, set(0x7FFF));
+  const auto scaled = hn::Min(hn::Sub(magnitude, shift), set(f.largest));
+  auto addend = hn::Zero(d);
+  if constexpr (kStochastic) {
+    addend = hn::BitCast(d, hn::ShiftRightSame(random, 16 - f.discarded));
+  } else {
+    (void)random;
+    addend = hn::Add(hn::And(hn::ShiftRightSame(scaled, f.discarded), set(1)), set(f.carry));
+  }
+  auto result = hn::And(hn::Add(scaled, addend), set(f.mask));
+  if constexpr (kWidth == 1)
+    result = hn::Sub(hn::ShiftRightSame(result, f.discarded), set(f.code_offset));
+  const auto low = hn::Lt(scaled, set(f.normal));
+  if (!hn::AllFalse(d, low)) {
+    auto few = hn::Zero(d);
+#if HWY_TARGET != HWY_SCALAR
+    if constexpr (kStochastic) few = few_at_random<kWidth>(f, scaled, random);
+#endif
+    for (int i = 0; !kStochastic && i < f.steps; ++i) {
+      const auto reached = hn::VecFromMask(d, hn::Gt(scaled, set(f.least[i] - 1)));
+      if constexpr (kWidth == 1)
+        few = hn::Sub(few, reached);
+      else
+        few = hn::Max(few, hn::And(reached, set(f.value[i])));
+    }
+    result = hn::IfThenElse(low, few, result);
+  }
+  if constexpr (kWidth == 1) {
+    const hn::RebindToUnsigned<Halves> du;
+    const hn::Rebind<std::uint8_t, Halves> narrow;
+    const auto sign = hn::And(hn::BitCast(du, x), hn::Set(du, std::uint16_t{0x8000}));
+    const auto code = hn::Or(result, hn::BitCast(d, hn::ShiftRightSame(sign, f.sign_shift)));
+    store_bytes(narrow, hn::DemoteTo(narrow, code), to);
+  } else {
+    const auto number = hn::IfThenElseZero(hn::Gt(result, hn::Zero(d)), hn::Add(result, shift));
+    store_bytes(d, hn::Or(number, hn::AndNot(set(0x7FFF), x)), to);
+  }
+}
+
+// Rounds `count` numbers, of which each `group` has a shift; group 1: each its own.
+using HalfLoop = void (*)(const HalfFormat&, const std::byte* from, std::size_t count,
+                          const std::int16_t* shifts, std::size_t group, const std::byte* words,
+                          std::byte* to);
+
+template <std::size_t kWidth, bool kByColumn, bool kStochastic>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void half_loop(const HalfFormat& format, const std::byte* from,
+                                                    std::size_t count, const std::int16_t* shifts,
+                                                    std::size_t group, const std::byte* words,
+                                                    std::byte* to) {
+  const RandomHalves dr;
+  const auto random_at = [&](std::size_t i) HWY_ATTR {
+    if constexpr (kStochastic)
+      return load_bytes(dr, words + 2 * i);
+    else
+      return hn::Zero(dr);
+  };
+  const Halves d;
+  const HalfFormat f = format;
+  const std::size_t lanes = hn::Lanes(d), whole = count / lanes * lanes, rest = count - whole;
+  const std::size_t run = kByColumn ? count : group;
+  for (std::size_t begin = 0, g = 0; begin < whole; begin += run, ++g) {
+    auto shift = hn::Set(d, shifts[g]);
+    const std::size_t end = (std::min)(begin + run, whole);
+    for (std::size_t i = begin; i < end; i += lanes) {
+      if constexpr (kByColumn) shift = hn::LoadU(d, shifts + i);
+      round_halves<kWidth, kStochastic>(f, load_bytes(d, from + 2 * i), shift, random_at(i),
+                                        to + i * kWidth);
+    }
+  }
+  if (rest == 0) return;
+  alignas(64) std::byte last[2 * half_padding] = {}, result[2 * half_padding];
+  std::memcpy(last, from + 2 * whole, 2 * rest);
+  auto shift = hn::Set(d, shifts[kByColumn ? whole : whole / group]);
+  if constexpr (kByColumn) shift = hn::LoadU(d, shifts + whole);  // behind the last there is room
+  round_halves<kWidth, kStochastic>(f, load_bytes(d, last), shift, random_at(whole), result);
+  std::memcpy(to + whole * kWidth, result, rest * kWidth);
+}
+
+template <bool kStochastic>
+static inline HalfLoop half_loop_for(std::size_t width, bool by_column) {
+  if (width == 1)
+    return by_column ? half_loop<1, true, kStochastic> : half_loop<1, false, kStochastic>;
+  return by_column ? half_loop<2, true, kStochastic> : half_loop<2, false, kStochastic>;
+}
+
+// True if a rounding has a loop here.
+static inline bool rounds_halves(const Rounding& rounding, const FloatFormat& format) {
+  const bool stochastic = rounding.mode == RoundingMode::stochastic &&
+                          random_bits(rounding, format) == 16 && HWY_TARGET != HWY_SCALAR;
+  return stochastic || rounding == Rounding::nearest_even;
+}
+
+// ---- amax, as bits of magnitudes
+
+// maxima[i] = max(itself, |x[i]|); `count` rounded up to whole vectors.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void raise_half_columns(const std::byte* from,
+                                                             std::size_t count,
+                                                             std::int16_t* maxima) {
+  const Halves d;
+  const auto raise = [&](const std::byte* at, std::int16_t* to) HWY_ATTR {
+    const auto magnitude = hn::And(load_bytes(d, at), hn::Set(d, std::int16_t{0x7FFF}));
+    hn::StoreU(hn::Max(hn::LoadU(d, to), magnitude), d, to);
+  };
+  const std::size_t lanes = hn::Lanes(d), whole = count / lanes * lanes, rest = count - whole;
+  for (std::size_t i = 0; i < whole; i += lanes) raise(from + 2 * i, maxima + i);
+  if (rest == 0) return;
+  alignas(64) std::byte last[2 * half_padding] = {};
+  std::memcpy(last, from + 2 * whole, 2 * rest);
+  raise(last, maxima + whole);
+}
+
+HWY_INLINE std::int16_t largest_half(HalfVector v) {
+#if HWY_TARGET == HWY_SCALAR
+  return hn::GetLane(v);
+#else
+  const hn::Repartition<std::int32_t, Halves> wide;
+  const auto pairs = hn::BitCast(wide, v);
+  const auto larger = hn::Max(hn::And(pairs, hn::Set(wide, 0xFFFF)), hn::ShiftRight<16>(pairs));
+  return static_cast<std::int16_t>(hn::GetLane(hn::MaxOfLanes(wide, larger)));
+#endif
+}
+
+// maxima[g] = max(itself, magnitudes of group g).
+HWY_NOINLINE HWY_MAYBE_UNUSED static void raise_half_groups(const std::byte* from,
+                                                            std::size_t count, std::size_t group,
+                                                            std::int16_t* maxima) {
+  const Halves d;
+  const auto magnitude = hn::Set(d, std::int16_t{0x7FFF});
+  const std::size_t lanes = hn::Lanes(d), whole = count / lanes * lanes, rest = count - whole;
+  for (std::size_t begin = 0, g = 0; begin < count; begin += group, ++g) {
+    auto most = hn::Zero(d);
+    const std::size_t end = (std::min)(begin + group, whole);
+    for (std::size_t i = begin; i < end; i += lanes)
+      most = hn::Max(most, hn::And(load_bytes(d, from + 2 * i), magnitude));
+    if (rest != 0 && begin + group >= count) {
+      alignas(64) std::byte last[2 * half_padding] = {};
+      std::memcpy(last, from + 2 * whole, 2 * rest);
+      most = hn::Max(most, hn::And(load_bytes(d, last), magnitude));
+    }
+    maxima[g] = (std::max)(maxima[g], largest_half(most));
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace SOMA_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace SOMA_NAMESPACE {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// The bf16 numbers of a vector of codes that are not special; shift: as of round_halves(). `most`
+// becomes the largest code without sign.
+HWY_INLINE HalfVector expand_halves(const HalfFormat& f, HalfVector code, HalfVector shift,
+                                    HalfVector& most) {
+  const Halves d;
+  const auto set = [&](int value) HWY_ATTR { return hn::Set(d, static_cast<std::int16_t>(value)); };
+  const int sign_bit = 0x8000 >> f.sign_shift;
+  const auto sign = hn::ShiftLeftSame(hn::And(code, set(sign_bit)), f.sign_shift);
+  const auto magnitude = hn::And(code, set(sign_bit - 1));
+  most = hn::Max(most, magnitude);
+  auto number = hn::ShiftLeftSame(hn::Add(magnitude, set(f.code_offset)), f.discarded);
+  const auto low = hn::Lt(magnitude, set(f.steps));
+  if (!hn::AllFalse(d, low)) {
+    auto few = hn::Zero(d);
+    for (int i = 0; i + 1 < f.steps; ++i)
+      few = hn::Max(few, hn::And(hn::VecFromMask(d, hn::Gt(magnitude, set(i))), set(f.value[i])));
+    number = hn::IfThenElse(low, few, number);
+  }
+  number = hn::IfThenElseZero(hn::Gt(number, hn::Zero(d)), hn::Add(number, shift));
+  return hn::Or(number, sign);
+}
+
+// false: a code was an infinity or NaN; then the written numbers are wrong.
+template <bool kByColumn>
+HWY_NOINLINE HWY_MAYBE_UNUSED static bool expand_loop(const HalfFormat& format,
+                                                      const std::byte* codes, std::size_t count,
+                                                      const std::int16_t* shifts, std::size_t group,
+                                                      std::byte* to) {
+  const Halves d;
+  const hn::Rebind<std::uint8_t, Halves> narrow;
+  const HalfFormat f = format;
+  const std::size_t lanes = hn::Lanes(d), whole = count / lanes * lanes, rest = count - whole;
+  const std::size_t run = kByColumn ? count : group;
+  auto most = hn::Zero(d);
+  for (std::size_t begin = 0, g = 0; begin < whole; begin += run, ++g) {
+    auto shift = hn::Set(d, shifts[g]);
+    const std::size_t end = (std::min)(begin + run, whole);
+    for (std::size_t i = begin; i < end; i += lanes) {
+      if constexpr (kByColumn) shift = hn::LoadU(d, shifts + i);
+      const auto code = hn::PromoteTo(d, load_bytes(narrow, codes + i));
+      store_bytes(d, expand_halves(f, code, shift, most), to + 2 * i);
+    }
+  }
+  const auto ordinary = [&]() HWY_ATTR {
+    return hn::AllFalse(d, hn::Gt(most, hn::Set(d, f.largest_code)));
+  };
+  if (rest == 0) return ordinary();
+  alignas(64) std::byte last[half_padding] = {}, result[2 * half_padding];
+  std::memcpy(last, codes + whole, rest);
+  auto shift = hn::Set(d, shifts[kByColumn ? whole : whole / group]);
+  if constexpr (kByColumn) shift = hn::LoadU(d, shifts + whole);
+  const auto code = hn::PromoteTo(d, load_bytes(narrow, last));
+  store_bytes(d, expand_halves(f, code, shift, most), result);
+  std::memcpy(to + 2 * whole, result, 2 * rest);
+  return ordinary();
+}
+
+namespace {  // internal linkage: units with other flags have their own
+
+class ExpandPass {
+ public:
+  explicit ExpandPass(const ExpandArgs& args)
+      : args_(args),
+        codec_(make_codec_params(args.format)),
+        carrier_(stored_codec(args.y.dtype)),
+        half_(make_half_format(args.format)),
+        width_(size_of(args.y.dtype)),
+        group_(args.group_columns == 0 ? args.columns : args.group_columns),
+        run_(group_ >= row_chunk ? row_chunk : row_chunk / group_ * group_) {
+    half_.usable = half_.usable && args.y.dtype == DType::bf16 && args.scale == StoredScale::e8m0 &&
+                   (group_ == 1 || group_ % half_padding == 0 || group_ == args.columns);
+    std::fill_n(shifts_, row_chunk + half_padding, std::int16_t{0});
+    for (int i = 0; args.scale == StoredScale::e4m3 && i < 256; ++i)
+      e4m3_[i] = decode(formats::fp8_e4m3fn, static_cast<std::uint32_t>(i));
+  }
+
+  void run() {
+    const std::size_t step = args_.group_rows == 0 ? args_.rows : args_.group_rows;
+    std::size_t at = 0;  // among scales
+    for (std::size_t row = 0; row < args_.rows; row += step, at += args_.group_stride)
+      for (std::size_t column = 0; column < args_.columns; column += run_) {
+        const std::size_t count = (std::min)(run_, args_.columns - column);
+        const bool quick = take_scales(at + column / group_, (count + group_ - 1) / group_);
+        const std::size_t end = (std::min)(row + step, args_.rows);
+        for (std::size_t r = row; r < end; ++r) expand(r, column, count, quick);
+      }
+  }
+
+ private:
+  // Returns false if a scale is not for expand_loop().
+  bool take_scales(std::size_t first, std::size_t count) {
+    if (half_.usable) {
+      bool ordinary = true;
+      for (std::size_t i = 0; i < count; ++i) {
+        const int exponent = std::to_integer<int>(args_.scales[first + i]) - 127;
+        ordinary = ordinary && exponent <= half_.most_exponent && exponent >= -half_.most_exponent;
+        shifts_[i] = static_cast<std::int16_t>(exponent * 128);
+      }
+      if (ordinary) return true;
+    }
+    for (std::size_t i = 0; i < count; ++i) scales_[i] = scale_of(first + i);
+    return false;
+  }
+
+  float scale_of(std::size_t i) const {
+    if (args_.scale == StoredScale::fp32) {
+      float scale;
+      std::memcpy(&scale, args_.scales + i * sizeof scale, sizeof scale);
+      return scale;
+    }
+    const auto byte = std::to_integer<std::uint32_t>(args_.scales[i]);
+    if (args_.scale == StoredScale::e4m3) return e4m3_[byte];
+    if (byte == 255) return std::numeric_limits<float>::quiet_NaN();
+    return std::bit_cast<float>(byte == 0 ? 0x00400000u : byte << 23);
+  }
+
+  void expand(std::size_t row, std::size_t column, std::size_t count, bool quick) {
+    const auto bits = static_cast<std::size_t>(args_.code_bits);
+    const std::byte* codes = args_.codes + row * args_.row_stride + column * bits / 8;
+    std::byte* to =
+        static_cast<std::byte*>(args_.y.data) + (row * args_.y.row_stride + column) * width_;
+    if (bits != 8) {
+      unpack_codes(codes, count, args_.code_bits, unpacked_);
+      codes = unpacked_;
+    }
+    const std::size_t groups = (count + group_ - 1) / group_;
+    if (quick) {
+      if (group_ == 1 ? expand_loop<true>(half_, codes, count, shifts_, 1, to)
+                      : expand_loop<false>(half_, codes, count, shifts_, group_, to))
+        return;
+      for (std::size_t g = 0; g < groups; ++g) scales_[g] = soma::detail::two_to(shifts_[g] / 128);
+    }
+    decode_chunk(codec_, codes, count, buffers_);
+    for (std::size_t i = 0; i < count; i += group_)
+      if (group_ == 1)
+        buffers_.values[i] *= scales_[i];
+      else
+        multiply(buffers_.values + i, (std::min)(group_, count - i), scales_[i / group_]);
+    const auto* values = reinterpret_cast<const std::byte*>(buffers_.values);
+    if (carrier_.plain_fp32)
+      std::memcpy(to, values, count * sizeof(float));
+    else
+      encode_chunk(carrier_, values, count, to, {}, buffers_);
+  }
+
+  const ExpandArgs& args_;
+  CodecParams codec_, carrier_;
+  HalfFormat half_;
+  std::size_t width_, group_, run_;
+  float e4m3_[256];
+  alignas(64) std::int16_t shifts_[row_chunk + half_padding];
+  float scales_[row_chunk];
+  alignas(64) std::byte unpacked_[row_chunk];
+  ConvertBuffers buffers_;
+};
+
+}  // namespace
+
+static inline void expand_kernel(const ExpandArgs& args) noexcept {
+  if (args.rows != 0 && args.columns != 0) ExpandPass(args).run();
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace SOMA_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
+// ---- soma/kernels/quantize/quantize-inl.hpp
+// A block of scaling blocks is read twice while it is in a cache: once to find its amax, once to
+// round it.
+
+#if defined(SOMA_KERNELS_QUANTIZE_QUANTIZE_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_QUANTIZE_QUANTIZE_INL_HPP
+#undef SOMA_KERNELS_QUANTIZE_QUANTIZE_INL_HPP
+#else
+#define SOMA_KERNELS_QUANTIZE_QUANTIZE_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace SOMA_NAMESPACE {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
 // x *= factors, one for each column. Not inlined: products must not be contracted into sums.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_columns(float* x, const float* factors,
                                                            std::size_t count) {
@@ -34082,6 +34700,7 @@ class ScaleRule {
         format_(format),
         tensor_scale_(tensor_scale),
         largest_(decode(format, format.max_finite_code())),
+        divisor_(static_cast<double>(largest_) * static_cast<double>(tensor_scale)),
         nan_(has_nan_scales(scaling, format)),
         power_(soma::detail::power_rule(scaling, format, largest_)),
         offset_(scaling.margin - 127 - power_.top),
@@ -34092,15 +34711,31 @@ class ScaleRule {
         margin_(static_cast<double>(soma::detail::two_to(scaling.margin))),
         most_(soma::detail::largest_scale(largest_)) {}
 
+  // Scales that are powers of two, of numbers in bf16 whose largest magnitude has these bits: the
+  // exponent, before it is limited.
+  bool is_power() const {
+    return scaling_.format == ScaleFormat::power_of_two || scaling_.format == ScaleFormat::mx;
+  }
+  int exponent_of(std::int16_t amax) const {
+    return (amax >> 7) + offset_ +
+           ((amax & 0x7F) > static_cast<int>(power_.fraction >> 16) ? 1 : 0);
+  }
+  float of_zeros() const {
+    return scaling_.format == ScaleFormat::mx ? soma::detail::two_to(-127) : 1.0f;
+  }
+
   // `finite`: whether all numbers of the scaling block are. Returns the scale; `used` is the one to
   // multiply by, which is another for zeros, because products with subnormal scales are slow.
   float set(float amax, bool finite, float& used, float& inverse) const {
     const auto bits = std::bit_cast<std::uint32_t>(amax);
     if (nan_ && !finite) {
       used = inverse = std::numeric_limits<float>::quiet_NaN();
-    } else if (bits < 0x00800000u || scaling_.format == ScaleFormat::e4m3) {
-      used = scale_for(scaling_, format_, amax, tensor_scale_);
+    } else if (scaling_.format == ScaleFormat::e4m3) {
+      used = scale_of_part(amax);
       inverse = 1.0f / (used * tensor_scale_);
+    } else if (bits < 0x00800000u) {
+      used = scale_for(scaling_, format_, amax, tensor_scale_);
+      inverse = 1.0f / used;
       if (bits == 0 && scaling_.format == ScaleFormat::mx) {
         used = inverse = 1;
         return soma::detail::two_to(-127);
@@ -34120,9 +34755,21 @@ class ScaleRule {
   }
 
  private:
+  // ScaleFormat::e4m3. The sum of a number and a power of two is rounded at the number's last place
+  // in e4m3.
+  float scale_of_part(float amax) const {
+    const double exact = static_cast<double>(amax) / divisor_ * margin_;
+    const auto wanted = static_cast<float>((std::clamp)(exact, 0x1p-9, 448.0));
+    const std::uint32_t field =
+        (std::max)(std::bit_cast<std::uint32_t>(wanted) & 0x7F800000u, (127u - 6u) << 23);
+    const auto power = std::bit_cast<float>(field + (20u << 23));
+    return (wanted + power) - power;
+  }
+
   Scaling scaling_;
   FloatFormat format_;
   float tensor_scale_, largest_;
+  double divisor_;
   bool nan_;
   soma::detail::PowerRule power_;
   int offset_, least_exponent_, most_exponent_;
@@ -34147,6 +34794,16 @@ class QuantizePass {
     quick_format_ = make_quick_format(args.format, scaled_);
     if (is_quick(args.format, args.y.rounding) && (!args.codes || args.format.bytes() == 1))
       quick_ = quick_loop_for(from_bf16_, args.codes ? 1 : width_, group_ == 1);
+    packs_ = args.codes && args.code_bits != 8;
+    if (from_bf16_ && scaled_ && args.scaling.policy == ScalePolicy::current && rule_.is_power() &&
+        args.y.data != nullptr && rounds_halves(args.y.rounding, args.format) &&
+        (args.codes ? args.format.bytes() == 1 : args.y.dtype == DType::bf16) &&
+        (group_ == 1 || group_ % half_padding == 0) && group_ <= row_chunk) {
+      half_ = make_half_format(args.format);
+      draws_ = args.y.rounding.mode == RoundingMode::stochastic;
+      half_loop_ = draws_ ? half_loop_for<true>(args.codes ? 1 : 2, group_ == 1)
+                          : half_loop_for<false>(args.codes ? 1 : 2, group_ == 1);
+    }
     std::fill_n(scales_, row_chunk, 1.0f);
     std::fill_n(inverses_, row_chunk, 1.0f);
   }
@@ -34165,6 +34822,18 @@ class QuantizePass {
   void do_block(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns,
                 std::size_t at) {
     const std::size_t groups = (columns + group_ - 1) / group_;
+    if (half_.usable && take_halves(row, rows, column, columns, at)) {
+      for (std::size_t r = row; r < row + rows; ++r)
+        write_run(r, column, columns, [&](std::byte* to) {
+          const std::byte* words = nullptr;
+          if (draws_) {
+            const Draw draw = draw_of(r, column);
+            words = draw_words(codec_, draw, draw.index, columns, buffers_.words);
+          }
+          half_loop_(half_, source(r, column, columns), columns, shifts_, group_, words, to);
+        });
+      return;
+    }
     const bool writes = args_.y.data != nullptr;
     const bool current = scaled_ && writes && args_.scaling.policy == ScalePolicy::current;
     if (current || args_.amax != nullptr) find_amax(row, rows, column, columns, groups);
@@ -34186,8 +34855,52 @@ class QuantizePass {
     has_nan_ = scaled_ && std::any_of(inverses_, inverses_ + groups, is_nan);
     for (std::size_t first = 0; first < columns; first += row_chunk) {
       const std::size_t count = (std::min)(row_chunk, columns - first);
-      for (std::size_t r = row; r < row + rows; ++r) write_run(r, column + first, count);
+      for (std::size_t r = row; r < row + rows; ++r)
+        write_run(r, column + first, count,
+                  [&](std::byte* to) { round_run(r, column + first, count, to); });
     }
+  }
+
+  // Finds the scales of a block in 16 bits; false: one of them is not ordinary, and nothing is
+  // written.
+  bool take_halves(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns,
+                   std::size_t at) {
+    const std::size_t groups = (columns + group_ - 1) / group_;
+    std::fill_n(half_maxima_, groups + (group_ == 1 ? half_padding : 0), std::int16_t{0});
+    for (std::size_t r = row; r < row + rows; ++r)
+      if (const std::byte* from = source(r, column, columns); group_ == 1)
+        raise_half_columns(from, columns, half_maxima_);
+      else
+        raise_half_groups(from, columns, group_, half_maxima_);
+    bool ordinary = true;
+    for (std::size_t g = 0; g < groups; ++g) {
+      const int exponent = half_maxima_[g] == 0 ? 0 : rule_.exponent_of(half_maxima_[g]);
+      ordinary = ordinary && half_maxima_[g] < 0x7F80 && exponent <= half_.most_exponent &&
+                 exponent >= -half_.most_exponent;
+      shifts_[g] = static_cast<std::int16_t>(exponent * 128);
+    }
+    if (!ordinary) return false;
+    for (std::size_t g = 0; g < groups; ++g)
+      args_.scales[at + g] =
+          half_maxima_[g] == 0
+              ? rule_.of_zeros()
+              : std::bit_cast<float>((static_cast<std::int32_t>(shifts_[g]) + 127 * 128) * 65536);
+    for (std::size_t g = 0; args_.amax != nullptr && g < groups; ++g)
+      args_.amax[at + g] =
+          (std::max)(args_.amax[at + g],
+                     std::bit_cast<float>(static_cast<std::uint32_t>(half_maxima_[g]) << 16));
+    return true;
+  }
+
+  // Calls round(to) with the place of a run in y, or with a buffer of codes that are packed then.
+  template <class Round>
+  void write_run(std::size_t row, std::size_t column, std::size_t count, const Round& round) {
+    std::byte* const rows =
+        static_cast<std::byte*>(args_.y.data) + row * args_.y.row_stride * width_;
+    if (!packs_) return round(rows + column * width_);
+    round(buffers_.codes);
+    pack_codes(buffers_.codes, count, args_.code_bits,
+               rows + column * static_cast<std::size_t>(args_.code_bits) / 8);
   }
 
   // The address of a run as bf16 or fp32: in place if possible, else in the buffer.
@@ -34236,9 +34949,7 @@ class QuantizePass {
     }
   }
 
-  void write_run(std::size_t row, std::size_t column, std::size_t count) {
-    std::byte* to =
-        static_cast<std::byte*>(args_.y.data) + (row * args_.y.row_stride + column) * width_;
+  void round_run(std::size_t row, std::size_t column, std::size_t count, std::byte* to) {
     const QuickScales scales{scales_, inverses_, (std::min)(group_, row_chunk)};
     if (quick_ != nullptr && !has_nan_ &&
         quick_(quick_format_, source(row, column, count), count, scales, to))
@@ -34260,8 +34971,7 @@ class QuantizePass {
       for_each_group(0, count, group_, [&](std::size_t first, std::size_t n, std::size_t g) {
         multiply_within(values + first, n, inverses_[g], limit_);
       });
-    Draw draw = args_.y.draw;
-    draw.index = draw_index(draw, args_.y.draw_row_stride, args_.y.row_indices, row, column);
+    const Draw draw = draw_of(row, column);
     const auto* bytes = reinterpret_cast<const std::byte*>(values);
     if (args_.codes) return store(codec_, bytes, count, to, draw);
     encode_chunk(codec_, bytes, count, buffers_.codes, draw, buffers_);
@@ -34272,6 +34982,12 @@ class QuantizePass {
         multiply(values + first, n, scales_[g]);
       });
     store(carrier_, bytes, count, to, {});
+  }
+
+  Draw draw_of(std::size_t row, std::size_t column) const {
+    Draw draw = args_.y.draw;
+    draw.index = draw_index(draw, args_.y.draw_row_stride, args_.y.row_indices, row, column);
+    return draw;
   }
 
   void store(const CodecParams& codec, const std::byte* values, std::size_t count, std::byte* to,
@@ -34292,11 +35008,16 @@ class QuantizePass {
   float limit_;
   QuickFormat quick_format_;
   QuickLoop quick_ = nullptr;
+  bool packs_ = false, draws_ = false;
+  HalfFormat half_;
+  HalfLoop half_loop_ = nullptr;
 
   // Scales and largest magnitudes of the scaling blocks of a block.
   alignas(64) float scales_[row_chunk + lane_padding], inverses_[row_chunk + lane_padding],
       amax_[row_chunk];
   bool finite_[row_chunk];
+  alignas(64) std::int16_t half_maxima_[row_chunk + half_padding],
+      shifts_[row_chunk + half_padding];
   alignas(64) std::int32_t maxima_[row_chunk + lane_padding];
   ChunkBuffer decoded_;
   ConvertBuffers buffers_;
@@ -35127,6 +35848,7 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
         .image = HWY_NAMESPACE::image_kernels,
         .optimizer = HWY_NAMESPACE::optimizer_kernels,
         .quantize = HWY_NAMESPACE::quantize_kernel,
+        .expand = HWY_NAMESPACE::expand_kernel,
         .sequence = HWY_NAMESPACE::sequence_kernels,
     };
     static const Target target{hwy::TargetName(HWY_TARGET),
@@ -38614,7 +39336,8 @@ inline void detail::max_pool_gradient(const GradientCall& call) {
 // Outputs: values (shape of x), scales (fp32, one for each scaling block: rows of scales by columns
 // of scales) and amax (fp32, [1]: the largest finite |x|). Values have the type quantized_dtype().
 // They are codes with one scale, which the product applies; or they are numbers times their scales,
-// which the product multiplies directly.
+// which the product multiplies directly. With QuantizeSetting::codes, values are bytes of codes and
+// scales (ops/product/coded.hpp), in the memory of codes.
 //
 // Scaling blocks lie along a row: Granularity::row, 1 x 128 and groups of 32 or 16 are parts of a
 // row, and square blocks start from the first row of each shard. If the sum runs down the columns
@@ -38624,6 +39347,12 @@ inline void detail::max_pool_gradient(const GradientCall& call) {
 //
 // Stochastic rounding draws by logical index, whatever the scaling blocks. It costs two passes over
 // the data if the scale is a whole tensor's amax, else one.
+
+// ---- soma/ops/product/coded.hpp
+// Operands of products as codes and scales: what a tape keeps of an operand that has scales for
+// parts. One tensor of bytes has the rows of codes (8, 6 or 4 bits each, low bits first; a row
+// begins at a byte), and then one scale for each scaling block. expanded() gives the numbers that
+// ops::quantize makes without QuantizeSetting::codes, bit by bit.
 
 // ---- soma/ops/product/quantize_grid.hpp
 // QuantizeGrid: the bounds of ops::quantize's scaling blocks, and their distribution to threads.
@@ -38721,6 +39450,87 @@ class QuantizeGrid {
 
 }  // namespace SOMA_NAMESPACE::detail
 
+namespace SOMA_NAMESPACE::detail {
+
+// True if numbers of this quantizer have a form as codes and scales.
+constexpr bool has_codes(const Quantizer& quantizer) {
+  return quantizer.format.bytes() == 1 && quantizer.scaling.policy == ScalePolicy::current &&
+         !has_one_scale(quantizer.scaling) && !quantizer.own.defined();
+}
+
+constexpr StoredScale stored_scale(const Scaling& scaling) {
+  return scaling.format == ScaleFormat::fp32   ? StoredScale::fp32
+         : scaling.format == ScaleFormat::e4m3 ? StoredScale::e4m3
+                                               : StoredScale::e8m0;
+}
+
+// The bytes of a coded matrix.
+struct CodedLayout {
+  int code_bits;
+<<<<<<< HEAD
+  std::size_t row_bytes, codes;  // the codes of a row, of all rows
+  std::size_t scale_bytes, all;  // one scale; codes and scales together
+=======
+  std::size_t row_bytes, codes, scale_bytes, all;  // a row, all rows, a scale, both
+>>>>>>> w80
+
+  constexpr CodedLayout(const Quantizer& quantizer, std::size_t rows, std::size_t columns,
+                        std::size_t scales)
+      : code_bits(quantizer.format.bits() <= 4   ? 4
+                  : quantizer.format.bits() <= 6 ? 6
+                                                 : 8),
+        row_bytes((columns * static_cast<std::size_t>(code_bits) + 7) / 8),
+        codes(rows * row_bytes),
+        scale_bytes(stored_scale(quantizer.scaling) == StoredScale::fp32 ? sizeof(float) : 1),
+        all(codes + scales * scale_bytes) {}
+};
+
+// A scale, which is exact in this form.
+inline void store_scale(float scale, StoredScale form, std::byte* to) {
+  const auto bits = std::bit_cast<std::uint32_t>(scale);
+  if (form == StoredScale::fp32)
+    std::memcpy(to, &scale, sizeof scale);
+  else if (form == StoredScale::e8m0)  // the exponent's field: 255 of NaN, 0 of 2^-127
+    *to = static_cast<std::byte>(bits >> 23);
+  else if (!(scale == scale))
+    *to = std::byte{0x7F};
+  else
+    *to = static_cast<std::byte>(scale < 0x1p-6f ? static_cast<std::uint32_t>(scale * 512)
+                                                 : (bits >> 20) - (120u << 3));
+}
+
+// The numbers of a coded matrix, of this shape: with the setting and sequences that made it.
+inline Tensor expanded(Context& context, const QuantizeSetting& setting, const Tensor& coded,
+                       const Shape& shape, DType dtype, const Sequences& sequences) {
+  const QuantizeGrid grid(setting, sequences, shape.rows(), shape.columns());
+  const ScaleGrid scales = grid.scales();
+  const CodedLayout layout(setting.quantizer, shape.rows(), shape.columns(), scales.size());
+  Tensor y = Tensor::empty(context, shape, dtype);
+  const auto* bytes = reinterpret_cast<const std::byte*>(coded.data<std::uint8_t>());
+  const MatrixTarget to = target(y);
+  grid.for_parts(context, [&](std::size_t row, std::size_t rows, std::size_t column,
+                              std::size_t columns, std::size_t group) {
+    const std::size_t width = grid.group_columns() == 0 ? columns : grid.group_columns();
+    const std::size_t at = group * scales.columns + column / width;
+    context.kernels().expand({.rows = rows,
+                              .columns = columns,
+                              .codes = bytes + row * layout.row_bytes +
+                                       column * static_cast<std::size_t>(layout.code_bits) / 8,
+                              .row_stride = layout.row_bytes,
+                              .code_bits = layout.code_bits,
+                              .format = setting.quantizer.format,
+                              .scales = bytes + layout.codes + at * layout.scale_bytes,
+                              .scale = stored_scale(setting.quantizer.scaling),
+                              .group_rows = grid.group_rows(),
+                              .group_columns = grid.group_columns(),
+                              .group_stride = scales.columns,
+                              .y = part(to, row, column)});
+  });
+  return y;
+}
+
+}  // namespace SOMA_NAMESPACE::detail
+
 namespace SOMA_NAMESPACE {
 
 namespace detail {
@@ -38774,13 +39584,14 @@ inline void check_quantizer_scale(const QuantizeSetting& setting) {
   if (scaling.granularity != Granularity::tensor)
     fail(error_id::bad_scaling, "quantize", "scaling.policy",
          "delayed, for granules smaller than a tensor", "current, or Granularity::tensor");
-  if (!(setting.scale > 0 && setting.scale <= (std::numeric_limits<float>::max)()))
+  const bool positive = setting.scale > 0 && setting.scale <= (std::numeric_limits<float>::max)();
+  if (!positive && !std::isnan(setting.scale))
     fail(error_id::bad_scaling, "quantize", "scale", std::to_string(setting.scale),
-         "positive and finite");
+         "positive and finite, or NaN, with which all numbers read NaN");
 }
 
 // Errors tensor.rank, tensor.dtype, format.impossible, rounding.random_bits, scaling.invalid;
-// operator.value: a rotation.
+// operator.value: a rotation; codes of a quantizer without scales for parts, or of a wide format.
 inline void quantize_shape(const ShapeCall& call) {
   const auto& setting = call.attributes.as<QuantizeSetting>();
   const Tensor& x = call.inputs[0];
@@ -38799,6 +39610,14 @@ inline void quantize_shape(const ShapeCall& call) {
   const ScaleGrid scales =
       QuantizeGrid(setting, call.sequences, x.shape().rows(), x.shape().columns()).scales();
   call.outputs[0] = {x.shape(), quantized_dtype(setting.quantizer)};
+  if (setting.codes) {
+    if (!has_codes(setting.quantizer))
+      fail(error_id::operator_value, "quantize", "codes", "true, for " + to_string(format),
+           "a format of at most 8 bits with current scales for parts of a tensor");
+    const CodedLayout layout(setting.quantizer, x.shape().rows(), x.shape().columns(),
+                             scales.size());
+    call.outputs[0] = {Shape{layout.all}, DType::uint8};
+  }
   call.outputs[1] = {Shape{scales.rows, scales.columns}, DType::fp32};
   call.outputs[2] = {Shape{1}, DType::fp32};
 }
@@ -38910,7 +39729,15 @@ inline float quantize_whole(const OperatorCall& call, const QuantizeGrid& grid, 
     args.scaling.policy = ScalePolicy::delayed;
   }
   if (!setting.quantizer.own.defined()) {
-    pass(args, !current, amax);
+    const bool marks = !current && has_nan_scales(scaling, args.format);
+    AtomicMaximum marked;
+    pass(args, !current, marks ? marked : amax, marks);
+    if (!marks) return amax.value();
+    if (marked.value() <= (std::numeric_limits<float>::max)()) return marked.value();
+    // A number that is not finite, in a format that cannot say so: all of the tensor reads NaN.
+    scale = std::numeric_limits<float>::quiet_NaN();
+    args.scaling.policy = ScalePolicy::delayed;
+    pass(args, true, amax);
     return amax.value();
   }
   if (!current) {
@@ -38927,8 +39754,24 @@ inline float quantize_blocks(const OperatorCall& call, const QuantizeGrid& grid,
   const auto& setting = call.attributes.as<QuantizeSetting>();
   if (args.scaling.format == ScaleFormat::e4m3)
     args.tensor_scale = tensor_scale_of(call.context, setting, call.inputs[0]);
-  if (call.inputs[0].elements() == 0)  // rows without columns
+  const StoredScale form = stored_scale(args.scaling);
+  const CodedLayout layout(setting.quantizer, call.inputs[0].shape().rows(),
+                           call.inputs[0].shape().columns(), scales.size());
+  auto* const coded =
+      setting.codes ? reinterpret_cast<std::byte*>(call.outputs[0].mutable_data<std::uint8_t>())
+                    : nullptr;
+  if (setting.codes) {
+    args.codes = true;
+    args.code_bits = layout.code_bits;
+    args.y.row_stride = layout.row_bytes;
+  }
+  const auto store = [&](std::size_t i) {
+    store_scale(args.scales[i], form, coded + layout.codes + i * layout.scale_bytes);
+  };
+  if (call.inputs[0].elements() == 0) {  // rows without columns
     std::fill_n(args.scales, scales.size(), scale_for(args.scaling, args.format, 0));
+    for (std::size_t i = 0; setting.codes && i < scales.size(); ++i) store(i);
+  }
   const Tensor all_amax = Tensor::zeros(call.context, Shape{scales.rows, scales.columns});
   float* found = all_amax.mutable_data<float>();
   AtomicMaximum amax;
@@ -38941,6 +39784,9 @@ inline float quantize_blocks(const OperatorCall& call, const QuantizeGrid& grid,
     part_args.columns = columns;
     part_args.x = part(args.x, row, column);
     part_args.y = part(args.y, row, column);
+    if (setting.codes)
+      part_args.y.data =
+          coded + row * layout.row_bytes + column * static_cast<std::size_t>(layout.code_bits) / 8;
     part_args.group_rows = grid.group_rows();
     part_args.group_columns = grid.group_columns();
     part_args.group_stride = scales.columns;
@@ -38949,8 +39795,10 @@ inline float quantize_blocks(const OperatorCall& call, const QuantizeGrid& grid,
     call.context.kernels().quantize(part_args);
     const std::size_t step = grid.group_rows() == 0 ? rows : grid.group_rows();
     for (std::size_t g = 0; g * step < rows; ++g)
-      for (std::size_t i = 0; i * width < columns; ++i)
+      for (std::size_t i = 0; i * width < columns; ++i) {
         amax.include(found[at + g * scales.columns + i]);
+        if (setting.codes) store(at + g * scales.columns + i);
+      }
   });
   return amax.value();
 }
@@ -38973,7 +39821,10 @@ inline void quantize_host(const OperatorCall& call) {
   const QuantizeGrid grid(setting, call.sequences, rows, columns);
   QuantizeArgs args;
   args.x = operand(x);
-  args.y = target(call.outputs[0]);
+  if (setting.codes)
+    args.y = {.data = call.outputs[0].mutable_data<std::uint8_t>(), .dtype = DType::uint8};
+  else
+    args.y = target(call.outputs[0]);
   set_quantize_draws(setting, call.sequences, rows, columns, args.y);
   args.format = setting.quantizer.format;
   args.scaling = setting.quantizer.scaling;
@@ -40057,7 +40908,7 @@ namespace detail {
 // An operand in the form that a product reads: stored numbers, which stand for `scale` times
 // themselves.
 struct ConvertedOperand {
-  Tensor values;
+  Tensor values;  // with OperandUse::codes: codes and scales, which expanded() reads
   float scale = 1;
   float amax = 0;  // for operands with delayed scales
 };
@@ -40107,6 +40958,7 @@ inline Outputs cast_operand(Context& context, const Quantizer& quantizer, const 
 
 struct OperandUse {
   bool along_rows = false, parameter = false, training = false, record = false;
+  bool codes = false;  // for what is kept; of a quantizer that has_codes()
   std::uint32_t step = 0;
   Draw signs{};  // for the product's rotation
 };
@@ -40117,8 +40969,14 @@ inline ConvertedOperand convert_operand(Context& context, LinearOperand& operand
   QuantizeSetting setting{.quantizer = quantizer_of(operand, use.along_rows),
                           .along_rows = use.along_rows,
                           .parameter = use.parameter,
+                          .codes = use.codes,
                           .draw = operand.draw};
   setting.draw.step = use.step;
+  // Half-words are enough, and twice as fast as words.
+  if (Rounding& rounding = setting.quantizer.rounding; rounding.mode == RoundingMode::stochastic &&
+                                                       rounding.random_bits == 0 &&
+                                                       has_codes(setting.quantizer))
+    rounding.random_bits = 16;
   Tensor x = stored;
   if (const Rotation rotation = std::exchange(setting.quantizer.rotation, {}); rotation.size != 0) {
     Draw signs = use.signs;
@@ -40151,12 +41009,29 @@ inline ConvertedOperand convert_operand(Context& context, LinearOperand& operand
   const float amax = remembers ? made[2].data<float>()[0] : 0;
   if (use.training) operand.amax = (std::max)(operand.amax, amax);
   if (operand.statistics != nullptr && use.training && use.record &&
-      !(use.along_rows && !use.parameter))
-    *operand.statistics += inspect_conversion(context, x, made, setting);
+      !(use.along_rows && !use.parameter)) {
+    setting.codes = false;
+    *operand.statistics += inspect_conversion(
+        context, x, use.codes ? run(context, ops::quantize, setting, {x}, sequences) : made,
+        setting);
+  }
   const bool codes = quantized_code_dtype(setting.quantizer) >= 0;
   return {made[0], codes ? made[1].data<float>()[0] : two_scales ? setting.scale : 1, amax};
 }
 
+// The numbers of an operand that was converted to codes.
+inline Tensor expanded_operand(Context& context, const LinearOperand& operand, const Tensor& coded,
+                               const Shape& shape, const Sequences& sequences, bool along_rows,
+                               bool parameter) {
+  QuantizeSetting setting{.quantizer = quantizer_of(operand, along_rows),
+                          .along_rows = along_rows,
+                          .parameter = parameter};
+  setting.quantizer.rotation = {};
+  return expanded(context, setting, coded, shape, quantized_dtype(setting.quantizer), sequences);
+}
+
+// Training keeps codes, which are expanded for each product. Evaluations, which read the forward
+// operand many times, keep numbers.
 inline ConvertedOperand converted_weight(Context& context, LinearFormats& formats,
                                          const Tensor& weight, bool along_rows,
                                          const QuantizedLinearSetting& setting) {
@@ -40167,21 +41042,37 @@ inline ConvertedOperand converted_weight(Context& context, LinearFormats& format
   const std::uint32_t step = quantizer.rotation.signs == Rotation::Signs::drawn ? setting.step : 0;
   const bool fresh = kept.source == weight.identity() &&
                      kept.wanted_scale == formats.weight.scale && kept.step == step;
+  const bool coded = setting.training && has_codes(quantizer);
   if (!fresh) {
+    kept = {};
     const ConvertedOperand made =
         convert_operand(context, formats.weight, formats.maximum, weight, {},
                         {.along_rows = along_rows,
                          .parameter = true,
                          .training = setting.training,
                          .record = setting.record,
+                         .codes = coded,
                          .step = setting.step,
                          .signs = formats.signs[along_rows ? 1 : 0]});
-    kept = {weight.identity(), formats.weight.scale, step, made.values, made.scale, made.amax};
+    kept = {weight.identity(), formats.weight.scale, step, made.values, coded, made.scale,
+            made.amax};
   } else if (setting.training) {
     // An evaluation may have made the conversion: the step still counts its amax.
     formats.weight.amax = (std::max)(formats.weight.amax, kept.amax);
   }
-  return {kept.values, kept.scale};
+  if (!kept.coded) return {kept.values, kept.scale};
+  const Tensor values =
+      expanded_operand(context, formats.weight, kept.values, weight.shape(), {}, along_rows, true);
+  if (!setting.training) {
+    kept.values = values;
+    kept.coded = false;
+  }
+  return {values, kept.scale};
+}
+
+// True if x is kept for the gradient of the weight as codes and scales.
+constexpr bool keeps_codes(const LinearOperand& x) {
+  return is_converted_twice(x) && has_codes(quantizer_of(x, true));
 }
 
 // Inputs as for linear. Outputs: y, the input of the activation, x for the gradient of the weight,
@@ -40196,11 +41087,12 @@ inline void quantized_linear_host(const OperatorCall& call) {
                            {.along_rows = along_rows,
                             .training = setting.training,
                             .record = setting.record,
+                            .codes = along_rows && keeps_codes(formats.x),
                             .step = setting.step,
                             .signs = formats.signs[along_rows ? 2 : 0]});
   };
-  const ConvertedOperand input = convert(false);
-  const ConvertedOperand kernel = converted_weight(context, formats, weight, false, setting);
+  ConvertedOperand input = convert(false);
+  ConvertedOperand kernel = converted_weight(context, formats, weight, false, setting);
   const Outputs made = run(
       context, ops::linear,
       LinearSetting{.activation = setting.activation,
@@ -40214,7 +41106,13 @@ inline void quantized_linear_host(const OperatorCall& call) {
       {input.values, kernel.values, input_or_none(call.inputs, 2), input_or_none(call.inputs, 3)},
       call.sequences);
   ConvertedOperand kept{Tensor::empty(context, Shape{0}), 1};
-  if (setting.record) kept = is_converted_twice(formats.x) ? convert(true) : input;
+  kernel = {};
+  if (setting.record && is_converted_twice(formats.x)) {
+    input = {};  // before memory for the other conversion is taken
+    kept = convert(true);
+  } else if (setting.record) {
+    kept = input;
+  }
   call.outputs[0] = made[0];
   call.outputs[1] = made[1];
   call.outputs[2] = kept.values;
@@ -40255,6 +41153,11 @@ inline void quantized_linear_gradient(const GradientCall& call) {
   if (is_wanted(call, 1)) {
     if (is_converted_twice(formats.gradient)) dy = convert(true);
     Gradient& gradient = call.input_gradients[1];
+    const Shape& shape = call.inputs[0].shape();
+    const Tensor x = keeps_codes(formats.x) ? expanded_operand(context, formats.x, call.outputs[2],
+                                                               Shape{shape.rows(), shape.columns()},
+                                                               call.sequences, true, false)
+                                            : as_rows(context, call.outputs[2]);
     gradient.values = run(context, ops::matmul,
                           MatmulSetting{.transpose_a = true,
                                         .over_rows = true,
@@ -40263,12 +41166,12 @@ inline void quantized_linear_gradient(const GradientCall& call) {
                                         .output = call.sum_type(1).value_or(DType::fp32),
                                         .factor = formats.part ? &gradient.factor : nullptr,
                                         .accumulation = formats.accumulation},
-                          {dy.values, as_rows(context, call.outputs[2])}, call.sequences)[0];
+                          {dy.values, x}, call.sequences)[0];
   }
   addend_gradients(call, rows);
 }
 
-// The operand x is kept as it was converted, in the outputs 2 and 3.
+// The operand x is kept as it was converted, or as its codes, in the outputs 2 and 3.
 inline KeptTensors quantized_linear_keeps(std::uint32_t wanted) {
   return {.inputs = (wanted & 1) << 1,
           .outputs = linear_keeps(wanted).outputs | ((wanted & 2) != 0 ? 12u : 0u)};

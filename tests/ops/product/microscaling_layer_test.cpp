@@ -299,7 +299,7 @@ TEST_CASE("what a layer keeps for backward takes the bytes of codes", "[unit][mi
     const Outputs made =
         run(context, ops::quantized_linear,
             QuantizedLinearSetting{.formats = &formats, .training = true, .record = true}, {x, w});
-    CHECK(made[2].bytes() == 384 * 128 * c.bits / 8 + 8 * 2 * 128);  // 8 shards of 48 rows
+    CHECK(made[2].bytes() == 384 * 128 * c.bits / 8 + 8 * 2 * 128);  // 8 shards have 48 rows each
     CHECK(formats.forward.values.bytes() == 64 * 128 * c.bits / 8 + 64 * 128 / 32);
   }
 }

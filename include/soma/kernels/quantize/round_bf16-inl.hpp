@@ -48,8 +48,8 @@ struct HalfFormat {
   std::int16_t code_offset = 0;  // a normal number's shifted bits less its code
   std::int16_t least[most_steps] = {}, value[most_steps] = {};  // that rounds to value, and value
   float unit = 0, to_integer = 0;  // the spacing, and what makes a multiple such an integer
-  // Scales up to this exponent, up and down, keep all steps within bf16's normal numbers.
-  int most_exponent = 0;
+  int most_exponent =
+      0;  // the scales' limit, up and down, with which no step leaves bf16's normal numbers
 };
 
 constexpr std::int16_t half_bits(float value) {

@@ -32,8 +32,7 @@ constexpr StoredScale stored_scale(const Scaling& scaling) {
 // The bytes of a coded matrix.
 struct CodedLayout {
   int code_bits;
-  std::size_t row_bytes, codes;  // the codes of a row, of all rows
-  std::size_t scale_bytes, all;  // one scale; codes and scales together
+  std::size_t row_bytes, codes, scale_bytes, all;  // a row, all rows, a scale, both
 
   constexpr CodedLayout(const Quantizer& quantizer, std::size_t rows, std::size_t columns,
                         std::size_t scales)
