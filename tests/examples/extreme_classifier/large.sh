@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # A made-up set of the shape of Amazon-670K (135,909 features, 670,091 classes, 490,449 points) trains without any option, says
-# its memory before it takes it, and answers within a millisecond (only asked of the whole set, where nothing else runs).
-# Usage: bash tests/examples/extreme_classifier/large.sh PROGRAM [DIVISOR=1]: of the set's numbers
+# its memory before it takes it, and answers in time.
+# Usage: bash tests/examples/extreme_classifier/large.sh PROGRAM [DIVISOR=1] [MICROSECONDS]
+#   DIVISOR       of the set's numbers
+#   MICROSECONDS  99 of 100 answers take less: 1000 in an optimised build; default: any time
 set -euo pipefail
-program=$1 divisor=${2:-1}
+program=$1 divisor=${2:-1} most=${3:-}
 fail() {
   printf '%s\n' "$*" >&2
   exit 1
@@ -22,4 +24,4 @@ values=$(sed -n 's/.* points, \([0-9]*\) values.*/\1/p' "$log")
 [ "$peak" -le $((said + values * 8 / 1048576 + 64)) ] || fail "peak $peak MiB, said were $said"
 awk '/^P@1/ { exit !($2 + 0 >= 0.5) }' "$log" || fail "P@1 is too low"
 p99=$(sed -n 's/.*(p50), \([0-9]*\) us (p99).*/\1/p' "$log")
-[ "$divisor" != 1 ] || [ "$p99" -lt 1000 ] || fail "p99 is $p99 us"
+[ -z "$most" ] || [ "$p99" -lt "$most" ] || fail "p99 is $p99 us"

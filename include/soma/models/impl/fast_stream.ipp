@@ -108,8 +108,11 @@ SOMA_INLINE FastLinear::Learned FastLinear::learn_sample(const FastLinearData& d
   }
   const std::uint64_t each =
       (occurrences / (std::max)(taken, std::size_t{1}) + 1) * detail::sample_bytes;
-  std::uint64_t needed = detail::fewest_sampled * each;
-  for (; taken >= (std::min)(order.size(), detail::fewest_sampled); taken = taken / 4 * 3) {
+  const std::size_t fewest = (std::min)(order.size(), detail::fewest_sampled);
+  std::uint64_t needed = 0;
+  for (std::size_t i = 0; i < fewest && taken < fewest; ++i)
+    needed += features_.occurrences(data.texts[order[i]]) * detail::sample_bytes * 2;
+  for (; taken >= fewest && taken > 0; taken = taken / 4 * 3) {
     check_stop(stop, detail::linear_name);
     Learned learned;
     learned.streams = true;
@@ -134,7 +137,7 @@ SOMA_INLINE FastLinear::Learned FastLinear::learn_sample(const FastLinearData& d
     return learned;
   }
   fail(error_id::out_of_memory, detail::linear_name,
-       "features and weights of " + std::to_string(taken) + " sampled texts for " +
+       "features and weights of " + std::to_string(fewest) + " sampled texts or more for " +
            std::to_string(classes_) + " classes",
        std::to_string(needed) + " bytes", "at most " + std::to_string(fitted_.memory_limit));
 }
