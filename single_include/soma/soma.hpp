@@ -19834,7 +19834,7 @@ struct TrainerOptions {
   // LossScalerOptions::fixed() is a scale that never changes. Errors as of LossScaler.
   std::optional<optim::LossScalerOptions> loss_scaling{};
   NonFinite non_finite = NonFinite::stop;
-  // True: each parameter is stepped as soon as its gradient is complete, while backward goes on, and
+  // True: each parameter is stepped once its gradient is complete, while backward goes on, and
   // gives the gradient back: the same bits, and at most a few gradients exist at once. Wants one
   // process, clip 0, one batch a step (accumulate), no loss scale and NonFinite::stop; else error
   // train.options. The optimizer's step() is called for one variable at a time. After a gradient
@@ -20091,7 +20091,7 @@ class EarlySteps final : public GradientReceiver {
   optim::Optimizer* optimizer_ = nullptr;
   optim::Step step_{};
   std::vector<std::pair<Var, Gradient>> sums_{};  // that are not complete
-  std::vector<double> squares_{};                 // of each parameter
+  std::vector<double> squares_{};                 // one for each parameter
   bool stepped_ = false, finite_ = true;
 };
 
