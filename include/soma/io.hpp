@@ -1,5 +1,5 @@
 #pragma once
-// Files: .npy, safetensors, tensors in MXFP4, checkpoints, logs of JSON lines, hashes of states. Needs
+// Files: .npy, safetensors, MXFP4, checkpoints, logs of JSON lines, hashes of states. Needs
 // of a state. Needs nlohmann-json and xxHash (soma::io in CMake); soma/io/npy.hpp alone needs
 // neither.
 

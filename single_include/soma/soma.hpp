@@ -19868,8 +19868,8 @@ struct TrainerOptions {
   // LossScalerOptions::fixed() is a scale that never changes. Errors as of LossScaler.
   std::optional<optim::LossScalerOptions> loss_scaling{};
   NonFinite non_finite = NonFinite::stop;
-  // True: each parameter is stepped as soon as its gradient is complete, while backward goes on,
-  // and gives the gradient back: the same bits, and at most a few gradients exist at once. Wants one
+  // True: each parameter is stepped once its gradient is complete, while backward goes on, and
+  // gives the gradient back: the same bits, and at most a few gradients exist at once. Wants one
   // process, clip 0, one batch a step (accumulate), no loss scale and NonFinite::stop; else error
   // train.options. The optimizer's step() is called for one variable at a time. After a gradient
   // that is not finite (train.not_finite) parameters nearer to the loss have been stepped.
@@ -20125,7 +20125,7 @@ class EarlySteps final : public GradientReceiver {
   optim::Optimizer* optimizer_ = nullptr;
   optim::Step step_{};
   std::vector<std::pair<Var, Gradient>> sums_{};  // that are not complete
-  std::vector<double> squares_{};                 // by parameter
+  std::vector<double> squares_{};                 // one for each parameter
   bool stepped_ = false, finite_ = true;
 };
 
@@ -34252,13 +34252,8 @@ struct HalfFormat {
   std::int16_t code_offset = 0;  // a normal number's shifted bits less its code
   std::int16_t least[most_steps] = {}, value[most_steps] = {};  // that rounds to value, and value
   float unit = 0, to_integer = 0;  // the spacing, and what makes a multiple such an integer
-<<<<<<< HEAD
-  // Scales up to this exponent, up and down, keep all steps within bf16's normal numbers.
-  int most_exponent = 0;
-=======
   int most_exponent =
       0;  // the scales' limit, up and down, with which no step leaves bf16's normal numbers
->>>>>>> w80
 };
 
 constexpr std::int16_t half_bits(float value) {
@@ -39467,12 +39462,7 @@ constexpr StoredScale stored_scale(const Scaling& scaling) {
 // The bytes of a coded matrix.
 struct CodedLayout {
   int code_bits;
-<<<<<<< HEAD
-  std::size_t row_bytes, codes;  // the codes of a row, of all rows
-  std::size_t scale_bytes, all;  // one scale; codes and scales together
-=======
   std::size_t row_bytes, codes, scale_bytes, all;  // a row, all rows, a scale, both
->>>>>>> w80
 
   constexpr CodedLayout(const Quantizer& quantizer, std::size_t rows, std::size_t columns,
                         std::size_t scales)

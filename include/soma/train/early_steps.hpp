@@ -36,7 +36,7 @@ class EarlySteps final : public GradientReceiver {
   optim::Optimizer* optimizer_ = nullptr;
   optim::Step step_{};
   std::vector<std::pair<Var, Gradient>> sums_{};  // that are not complete
-  std::vector<double> squares_{};                 // by parameter
+  std::vector<double> squares_{};                 // one for each parameter
   bool stepped_ = false, finite_ = true;
 };
 

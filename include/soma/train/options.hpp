@@ -57,8 +57,8 @@ struct TrainerOptions {
   // LossScalerOptions::fixed() is a scale that never changes. Errors as of LossScaler.
   std::optional<optim::LossScalerOptions> loss_scaling{};
   NonFinite non_finite = NonFinite::stop;
-  // True: each parameter is stepped as soon as its gradient is complete, while backward goes on,
-  // and gives the gradient back: the same bits, and at most a few gradients exist at once. Wants one
+  // True: each parameter is stepped once its gradient is complete, while backward goes on, and
+  // gives the gradient back: the same bits, and at most a few gradients exist at once. Wants one
   // process, clip 0, one batch a step (accumulate), no loss scale and NonFinite::stop; else error
   // train.options. The optimizer's step() is called for one variable at a time. After a gradient
   // that is not finite (train.not_finite) parameters nearer to the loss have been stepped.

@@ -57,14 +57,14 @@ struct StagesRun {
 };
 
 struct StageResult {
-  std::uint64_t bits = 0;               // a hash over all parameters
+  std::uint64_t bits = 0;               // all parameters
   std::vector<double> numbers{};        // losses and norms of the steps, and the last evaluation
-  std::vector<std::uint64_t> tables{};  // the table's hash behind each step, if the rank has one
+  std::vector<std::uint64_t> tables{};  // the table behind each step, where the rank has one
   std::size_t copies = 0;
   std::string error{}, id{};
 };
 
-// The table behind each step.
+// Notes the table behind each step.
 struct TableHook final : train::Callback {
   TableHook(Context& owner, const Parameter& watched, StageResult& to)
       : context(owner), table(watched), result(to) {}

@@ -32,8 +32,8 @@ struct ParameterMemory {
   std::uint64_t moments = 0;  // for all rows
   Shape shape{};
   bool trained = true;  // false: frozen, or a copy of what another stage trains
-  // If pieces share the parameter (nn::Piece::shared): the piece before this one that uses it
-  // (to_end: none), and the last one.
+  // If pieces share it (nn::Piece::shared): the piece before this one that uses it (to_end: none),
+  // and the last one.
   std::size_t before = to_end, last = 0;
   bool several = false;  // pieces share it
 };

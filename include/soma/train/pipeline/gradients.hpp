@@ -61,9 +61,6 @@ class PipelineGradients final : public StepGradients {
   // Memory of this stage in the last step.
   const StageMemory& memory() const;
 
-  // Shared parameters of other stages that this one has a copy of.
-  const Parameters& copies() const;
-
   // Gives the first rank (or all ranks) the whole model; the other stages keep their parts.
   // Collective.
   void gather(bool to_all);

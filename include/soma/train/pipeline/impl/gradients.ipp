@@ -120,8 +120,6 @@ SOMA_INLINE StepSums PipelineGradients::run(data::BatchSource& batches,
   return sums;
 }
 
-SOMA_INLINE const Parameters& PipelineGradients::copies() const { return shared_.copies(); }
-
 SOMA_INLINE double PipelineGradients::norm() {
   const Parameters& all = task_.parameters();
   std::vector<double> squares(all.size());
