@@ -60,6 +60,7 @@ inline constexpr NamedRefusal named_refusals[] = {
     {"train.options", "PipelineTrainer", "pipeline.microbatches"},
     // docs/neuroncore.md: a precision's type that the core does not have.
     {"neuroncore.rule_broken", "sbuf.tile", "dtype"},
+    {"neuroncore.generation", "sbuf.tile", "dtype"},
     // docs/layers.md: batch norm of one number a channel; running statistics that are not fp32.
     {"operator.value", "batch_norm", "x"},
     {"tensor.dtype", "BatchNorm", "running_mean"},

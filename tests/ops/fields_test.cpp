@@ -82,11 +82,12 @@ struct Unlisted {
 
 TEST_CASE("settings list every member", "[unit]") {
   constexpr std::size_t type = sizeof(std::optional<DType>);  // shown as a copy
-  // The address of packed weights is listed where there is one, and not in keys without.
-  check_all_listed<LinearSetting>("linear", type + sizeof(void*));
+  // The address of packed weights is listed where there is one, and not in keys without; so is
+  // `microscaled`.
+  check_all_listed<LinearSetting>("linear", type + sizeof(void*) + sizeof(bool));
   check_all_listed<QuantizedLinearSetting>("quantized linear");
   check_all_listed<QuantizedConvolutionSetting>("quantized convolution");
-  check_all_listed<MatmulSetting>("matmul", type);
+  check_all_listed<MatmulSetting>("matmul", type + sizeof(bool));
   // Grouped heads and scaled turns are listed where they are given, as packed weights are.
   check_all_listed<AttentionSetting>("attention", 2 * sizeof(std::size_t));
   check_all_listed<EmbeddingSetting>("embedding");

@@ -26,6 +26,7 @@ struct NamedRefusal {
 inline constexpr NamedRefusal named_refusals[] = {
     {"tensor.dtype", "wanted fp32"},                    // parameters of layers, running statistics
     {"neuroncore.rule_broken", "wanted a type that "},  // the core has not
+    {"neuroncore.generation", "wanted NeuronCore-v"},   // a later core has
 };
 
 struct Verdict {

@@ -223,7 +223,8 @@ SOMA_INLINE bool Checker::types() {
       if (!against_reference(result, variation)) return false;
     } else if (!expect(Topic::types,
                        result.refused.starts_with("tensor.dtype") ||
-                           result.refused.starts_with("neuroncore.rule_broken"),
+                           result.refused.starts_with("neuroncore.rule_broken") ||
+                           result.refused.starts_with("neuroncore.generation"),
                        "wrong dtype: " + std::string(to_string(dtype)) + " ends in " +
                            result.refused)) {
       return false;
