@@ -17,6 +17,9 @@ from pathlib import Path
 
 import program as tool
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "parallel"))
+import launched
+
 DECODERS = Path(__file__).resolve().parents[1] / "models" / "decoders"
 TEXTS = ["the train is late again", "A café at nine!", "the people of platform 3 wait", "on Monday and on Tuesday",
          "the café opens at nine", "we wait at the platform", "Yours, the people", "it was late"] * 4
@@ -48,9 +51,9 @@ def kinds(program, mpirun):
         "lora": [language, "train", llama, *letters, "--lora=2", "--lora-dropout=0.1", *kept, *output],
     }
     if mpirun:
-        ranks = [mpirun, "--oversubscribe", "-n", "2", program, *tool.THIRTY_STEPS, "--threads=1", *kept, *output]
-        found["ranks"] = [*ranks, "--shard-optimizer"]
-        found["pipeline"] = [*ranks, "--partitions=2", "--microbatches=2"]
+        words = [*tool.THIRTY_STEPS, "--threads=1", *kept, *output]
+        for name, more in {"ranks": ["--shard-optimizer"], "pipeline": ["--partitions=2", "--microbatches=2"]}.items():
+            found[name] = launched.command(program, 2, [*words, *more], mpirun)
     return found
 
 
@@ -64,7 +67,7 @@ def prepared(folder):
 
 def start(words, folder):
     return tool.Process([word.format(folder) for word in words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                        env=tool.environment())
+                        env=launched.environment())
 
 
 def finish(process):

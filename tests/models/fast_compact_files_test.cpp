@@ -8,6 +8,7 @@
 
 #include "catch.hpp"
 #include "io/samples.hpp"
+#include "models/fast_texts.hpp"
 #include "support/errors.hpp"
 
 #include <cmath>
@@ -19,15 +20,13 @@
 #include <unistd.h>
 
 using namespace soma;
+using soma_test::class_names;
 using soma_test::id_of;
+using soma_test::share_right;
 
 namespace {
 
-struct Text {
-  std::string text;
-  std::int64_t label = 0;
-  std::vector<std::int32_t> labels{};
-};
+using Text = soma_test::LabelledText;
 
 struct Work {
   std::filesystem::path path =
@@ -51,19 +50,6 @@ std::vector<Text> requests(std::size_t count, std::size_t classes) {
   return made;
 }
 
-std::vector<std::string> names(std::size_t classes) {
-  std::vector<std::string> result;
-  for (std::size_t c = 0; c < classes; ++c) result.push_back("class " + std::to_string(c));
-  return result;
-}
-
-double right(const models::FastClassifier& model, const std::vector<Text>& rows) {
-  double count = 0;
-  for (const Text& row : rows)
-    count += model.predict(row.text).label == model.labels()[static_cast<std::size_t>(row.label)];
-  return count / static_cast<double>(rows.size());
-}
-
 std::uintmax_t size_of(const std::string& folder) {
   return std::filesystem::file_size(folder + "/model.safetensors");
 }
@@ -80,7 +66,7 @@ TEST_CASE("a compact folder answers nearly the same, one in fp32 to the bit", "[
     std::vector<Text> noisy = rows;
     for (std::size_t i = 0; i < noisy.size(); i += 7)
       noisy[i].label = (noisy[i].label + 1) % static_cast<std::int64_t>(classes);
-    const auto model = models::FastClassifier::fit(context, noisy, names(classes));
+    const auto model = models::FastClassifier::fit(context, noisy, class_names(classes));
     CHECK(model.linear()->fitted().bag_width == (classes == 20 ? 32 : 0));
     model.save(work / "compact");
     model.save(work / "exact", {.fp32 = true});
@@ -113,20 +99,20 @@ TEST_CASE("the rows with the largest weights are kept", "[unit]") {
   add_sparse(context);
   const Work work;
   const std::vector<Text> rows = requests(800, 4);
-  const auto model = models::FastClassifier::fit(context, rows, names(4));
+  const auto model = models::FastClassifier::fit(context, rows, class_names(4));
   model.save(work / "all");
   model.save(work / "half", {.keep = 0.5});
   CHECK(size_of(work / "half") < size_of(work / "all") * 6 / 10);
   const auto all = models::FastClassifier::from_folder(context, work / "all");
   const auto half = models::FastClassifier::from_folder(context, work / "half");
   CHECK(half.linear()->features().rows() == (all.linear()->features().rows() + 1) / 2);
-  CHECK(right(half, rows) == 1);
+  CHECK(share_right(half, rows) == 1);
   model.save(work / "exact half", {.fp32 = true, .keep = 0.5});
   const auto exact = models::FastClassifier::from_folder(context, work / "exact half");
-  CHECK(right(exact, rows) == 1);
+  CHECK(share_right(exact, rows) == 1);
   for (const double keep : {0.0, -0.1, 1.1})
     CHECK(id_of([&] { model.save(work / "none", {.keep = keep}); }) == error_id::config_value.name);
-  const models::FastClassifier trained(context, {.labels = names(2)});
+  const models::FastClassifier trained(context, {.labels = class_names(2)});
   CHECK(id_of([&] { trained.save(work / "none", {.keep = 0.5}); }) == error_id::config_value.name);
 }
 
@@ -169,10 +155,10 @@ TEST_CASE("an embedding bag learns with one label and with several", "[unit]") {
     CHECK(hits > rows.size() * 95 / 100);
   }
   const auto without =
-      models::FastClassifier::fit(context, rows, names(20), {.bag_width = 0, .seed = 1});
-  const auto with = models::FastClassifier::fit(context, rows, names(20), {.seed = 1});
+      models::FastClassifier::fit(context, rows, class_names(20), {.bag_width = 0, .seed = 1});
+  const auto with = models::FastClassifier::fit(context, rows, class_names(20), {.seed = 1});
   CHECK(with.predict(rows[0].text).probabilities != without.predict(rows[0].text).probabilities);
-  CHECK(right(with, rows) == 1);
+  CHECK(share_right(with, rows) == 1);
   // A text of unseen words has the base rates, with a bag too.
   const auto unseen = with.predict("zyxvq qqzzyx").probabilities;
   for (const float p : unseen) CHECK(std::abs(p - 0.05f) < 0.03f);
@@ -198,8 +184,8 @@ TEST_CASE("weights of classes move the border and the base rates", "[unit]") {
   const models::FastFitOptions plain{.parts = 0};
   models::FastFitOptions weighted = plain;
   weighted.class_weights = {1 / 1.8f, 5};  // balanced
-  const auto as_they_are = models::FastClassifier::fit(context, rows, names(2), plain);
-  const auto balanced = models::FastClassifier::fit(context, rows, names(2), weighted);
+  const auto as_they_are = models::FastClassifier::fit(context, rows, class_names(2), plain);
+  const auto balanced = models::FastClassifier::fit(context, rows, class_names(2), weighted);
   CHECK(second_class(balanced) > second_class(as_they_are) + 10);
   CHECK(balanced.predict("dark day 5").label == "class 0");
   CHECK(balanced.predict("bright day 5").label == "class 1");
@@ -216,7 +202,7 @@ TEST_CASE("weights of classes move the border and the base rates", "[unit]") {
     options.class_weights = weights;
     std::vector<Text> own = rows;
     for (Text& row : own) row.labels = {static_cast<std::int32_t>(row.label)};
-    return id_of([&] { models::FastClassifier::fit(context, own, names(2), options, kind); });
+    return id_of([&] { models::FastClassifier::fit(context, own, class_names(2), options, kind); });
   };
   CHECK(refused({1}) == error_id::config_value.name);
   CHECK(refused({1, 0}) == error_id::config_value.name);
@@ -229,7 +215,7 @@ TEST_CASE("damaged compact folders are refused", "[unit]") {
   auto context = make_context({.threads = 1});
   add_sparse(context);
   const Work work;
-  const auto model = models::FastClassifier::fit(context, requests(400, 20), names(20));
+  const auto model = models::FastClassifier::fit(context, requests(400, 20), class_names(20));
   Record record;
   StateDict state;
   model.linear()->save(record, state);

@@ -8,6 +8,7 @@
 
 #include "catch.hpp"
 #include "io/samples.hpp"
+#include "models/fast_texts.hpp"
 #include "support/errors.hpp"
 
 #include <cmath>
@@ -23,11 +24,7 @@ using soma_test::id_of;
 
 namespace {
 
-struct Text {
-  std::string text;
-  std::int64_t label = 0;
-  std::vector<std::int32_t> labels{};
-};
+using Text = soma_test::LabelledText;
 
 // "not good" and "not bad" mean the opposite of their words: pairs are needed. A third of the rows
 // is positive by chance alone.

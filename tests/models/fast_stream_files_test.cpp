@@ -6,6 +6,7 @@
 #include <soma/sparse.hpp>
 
 #include "catch.hpp"
+#include "models/fast_texts.hpp"
 #include "support/errors.hpp"
 
 #include <cstdint>
@@ -16,15 +17,13 @@
 #include <unistd.h>
 
 using namespace soma;
+using soma_test::class_names;
 using soma_test::id_of;
+using soma_test::share_right;
 
 namespace {
 
-struct Text {
-  std::string text;
-  std::int64_t label = 0;
-  std::vector<std::int32_t> labels{};
-};
+using Text = soma_test::LabelledText;
 
 constexpr std::uint64_t limit = std::uint64_t{16} << 20;
 
@@ -50,19 +49,6 @@ std::vector<Text> texts(std::size_t count, std::uint32_t classes, std::uint64_t 
   return made;
 }
 
-std::vector<std::string> names(std::uint32_t classes) {
-  std::vector<std::string> made;
-  for (std::uint32_t c = 0; c < classes; ++c) made.push_back("class " + std::to_string(c));
-  return made;
-}
-
-double accuracy(const models::FastClassifier& model, const std::vector<Text>& rows) {
-  double right = 0;
-  for (const Text& row : rows)
-    right += model.predict(row.text).label == model.labels()[static_cast<std::size_t>(row.label)];
-  return right / static_cast<double>(rows.size());
-}
-
 std::vector<float> answers(const models::FastClassifier& model, const std::vector<Text>& rows) {
   std::vector<float> all;
   for (const Text& row : rows) {
@@ -80,12 +66,12 @@ TEST_CASE("rows beyond the memory limit are streamed", "[unit]") {
   for (const std::uint32_t classes : {2u, 20u}) {
     const std::vector<Text> rows = texts(4000, classes, 1), test = texts(500, classes, 2);
     const auto solved =
-        models::FastClassifier::fit(context, rows, names(classes), {.bag_width = 0});
+        models::FastClassifier::fit(context, rows, class_names(classes), {.bag_width = 0});
     CHECK(!solved.linear()->fitted().streams);
     const auto model =
-        models::FastClassifier::fit(context, rows, names(classes), {.memory_limit = limit});
+        models::FastClassifier::fit(context, rows, class_names(classes), {.memory_limit = limit});
     const models::FastFitted& fitted = model.linear()->fitted();
-    INFO(to_string(fitted) << ", solver: " << accuracy(solved, test));
+    INFO(to_string(fitted) << ", solver: " << share_right(solved, test));
     REQUIRE(fitted.streams);
     CHECK(fitted.memory_bytes > limit);
     CHECK(fitted.memory_limit == limit);
@@ -96,8 +82,8 @@ TEST_CASE("rows beyond the memory limit are streamed", "[unit]") {
           std::string::npos);
     CHECK(to_string(fitted).find("the limit is " + std::to_string(limit)) != std::string::npos);
     // 500 answers have a standard deviation of at most 0.022; both models answer the same texts.
-    CHECK(accuracy(model, test) > accuracy(solved, test) - 0.03);
-    CHECK(accuracy(model, test) > 0.8);
+    CHECK(share_right(model, test) > share_right(solved, test) - 0.03);
+    CHECK(share_right(model, test) > 0.8);
     // Base rates of texts without a known word, as of the solver.
     CHECK(model.predict("xyzzy plugh").probability < 1.0 / classes + 0.05);
   }
@@ -109,7 +95,7 @@ TEST_CASE("threads and another fit change no bit of a stream", "[invariance]") {
   for (const int threads : {1, 2, 3, 1}) {
     auto context = make_context({.threads = threads});
     add_sparse(context);
-    const auto model = models::FastClassifier::fit(context, rows, names(3),
+    const auto model = models::FastClassifier::fit(context, rows, class_names(3),
                                                    {.passes = 1, .seed = 5, .memory_limit = limit});
     CHECK(model.linear()->fitted().streams);
     if (first.empty()) first = answers(model, test);
@@ -117,7 +103,7 @@ TEST_CASE("threads and another fit change no bit of a stream", "[invariance]") {
   }
   auto context = make_context({.threads = 1});
   add_sparse(context);
-  CHECK(answers(models::FastClassifier::fit(context, rows, names(3),
+  CHECK(answers(models::FastClassifier::fit(context, rows, class_names(3),
                                             {.passes = 1, .seed = 6, .memory_limit = limit}),
                 test) != first);
 }
@@ -127,14 +113,15 @@ TEST_CASE("a stream takes several labels and class weights, and its folder answe
   auto context = make_context({.threads = 1});
   add_sparse(context);
   const std::vector<Text> rows = texts(4000, 5, 1), test = texts(200, 5, 2);
-  const auto several = models::FastClassifier::fit(
-      context, rows, names(5), {.passes = 2, .memory_limit = limit}, data::LabelKind::several);
+  const auto several =
+      models::FastClassifier::fit(context, rows, class_names(5),
+                                  {.passes = 2, .memory_limit = limit}, data::LabelKind::several);
   CHECK(several.linear()->fitted().streams);
   CHECK(several.linear()->fitted().held_out_f1 > 0.7);
   // A class with a weight has more answers than without.
   const auto count = [&](float weight) {
     const auto model = models::FastClassifier::fit(
-        context, rows, names(5),
+        context, rows, class_names(5),
         {.passes = 1, .memory_limit = limit, .class_weights = {weight, 1, 1, 1, 1}});
     CHECK(model.linear()->fitted().streams);
     std::size_t found = 0;
@@ -155,7 +142,7 @@ TEST_CASE("a stream is refused only where not even a small sample fits", "[unit]
   add_sparse(context);
   const std::vector<Text> rows = texts(3000, 2, 1);
   const auto fitted = [&](std::uint64_t bytes) {
-    return models::FastClassifier::fit(context, rows, names(2),
+    return models::FastClassifier::fit(context, rows, class_names(2),
                                        {.passes = 1, .memory_limit = bytes})
         .linear()
         ->fitted();
@@ -167,7 +154,7 @@ TEST_CASE("a stream is refused only where not even a small sample fits", "[unit]
   StopFlag stop;
   stop.request();
   CHECK(id_of([&] {
-          models::FastClassifier::fit(context, rows, names(2),
+          models::FastClassifier::fit(context, rows, class_names(2),
                                       {.memory_limit = std::uint64_t{10} << 20},
                                       data::LabelKind::one, &stop);
         }) == "runtime.stopped");

@@ -140,22 +140,29 @@ bool only_on_host(const Operator& op, const Sample& sample) {
 constexpr DType machine_types[] = {DType::fp32,     DType::tf32,     DType::fp16,    DType::bf16,
                                    DType::fp8_e3m4, DType::fp8_e4m3, DType::fp8_e5m2};
 
-}  // namespace
-
-TEST_CASE("a program computes what its operator says", "[unit][grad]") {
-  auto context = make_context({.threads = 1});
-  add_sparse(context);
+// Calls check(op, samples, sample) for all samples that programs compute; an operator is a section.
+template <class Check>
+void for_samples(Context& context, const Check& check) {
   for (const Operator* op : context.operators().all()) {
     if (!op->has_samples() || op->makes_views || only_on_host(*op)) continue;
     const OperatorSamples samples = soma::testing::samples_of(*op);
     if (samples.reference == nullptr) continue;
     DYNAMIC_SECTION(op->name) {
       for (const Sample& sample : samples.samples)
-        for (const DType dtype : machine_types)
-          if (!only_on_host(*op, sample))
-            check_sample(context, *op, samples, sample, {.dtype = dtype});
+        if (!only_on_host(*op, sample)) check(*op, samples, sample);
     }
   }
+}
+
+}  // namespace
+
+TEST_CASE("a program computes what its operator says", "[unit][grad]") {
+  auto context = make_context({.threads = 1});
+  add_sparse(context);
+  for_samples(context, [&](const Operator& op, const auto& samples, const Sample& sample) {
+    for (const DType dtype : machine_types)
+      check_sample(context, op, samples, sample, {.dtype = dtype});
+  });
 }
 
 // One type of each width: the machines differ in what passes PSUM, and in what copies keep. fp32,
@@ -163,19 +170,12 @@ TEST_CASE("a program computes what its operator says", "[unit][grad]") {
 TEST_CASE("a program computes the same on every machine", "[unit][grad]") {
   auto context = make_context({.threads = 1});
   add_sparse(context);
-  for (const Operator* op : context.operators().all()) {
-    if (!op->has_samples() || op->makes_views || only_on_host(*op)) continue;
-    const OperatorSamples samples = soma::testing::samples_of(*op);
-    if (samples.reference == nullptr) continue;
-    DYNAMIC_SECTION(op->name) {
-      for (const neuroncore::Machine& machine : {neuroncore::trn2(), neuroncore::trn3()})
-        for (const Sample& sample : samples.samples)
-          for (const DType dtype : {DType::fp32, DType::bf16, DType::fp8_e5m2})
-            if (!only_on_host(*op, sample) &&
-                (dtype != DType::fp32 || machine.has(neuroncore::Feature::matmul_mx)))
-              check_sample(context, *op, samples, sample, {.dtype = dtype}, {.machine = machine});
-    }
-  }
+  for_samples(context, [&](const Operator& op, const auto& samples, const Sample& sample) {
+    for (const neuroncore::Machine& machine : {neuroncore::trn2(), neuroncore::trn3()})
+      for (const DType dtype : {DType::fp32, DType::bf16, DType::fp8_e5m2})
+        if (dtype != DType::fp32 || machine.has(neuroncore::Feature::matmul_mx))
+          check_sample(context, op, samples, sample, {.dtype = dtype}, {.machine = machine});
+  });
 }
 
 TEST_CASE("the operators without a program are known", "[unit]") {

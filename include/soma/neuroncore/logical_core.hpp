@@ -18,7 +18,6 @@
 
 #include <array>
 #include <cstddef>
-#include <vector>
 
 namespace SOMA_NAMESPACE::neuroncore {
 

@@ -5,16 +5,12 @@
 
 #include <soma/base/error.hpp>
 #include <soma/kernels/table.hpp>
-#include <soma/numeric/codec.hpp>
 #include <soma/numeric/formats.hpp>
 #include <soma/ops/product/coded.hpp>
 #include <soma/ops/support.hpp>
 
-#include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <span>
 #include <string>
@@ -52,21 +48,6 @@ SOMA_INLINE void check_microscaled(std::string_view name, const Tensor& blocks,
          scales.describe(), "the dimensions before the last of " + blocks.describe());
 }
 
-// The 32 numbers of a group. All are exact in bf16, whose bits are the upper half of fp32's.
-template <class Bits>
-inline void expand_group(const std::byte* codes, float scale, const std::array<float, 16>& numbers,
-                         Bits* to) {
-  std::array<Bits, 16> scaled;
-  for (std::size_t i = 0; i < scaled.size(); ++i)
-    scaled[i] = static_cast<Bits>(std::bit_cast<std::uint32_t>(numbers[i] * scale) >>
-                                  (32 - 8 * sizeof(Bits)));
-  for (std::size_t i = 0; i < microscaled_bytes; ++i) {
-    const auto pair = std::to_integer<unsigned>(codes[i]);
-    to[2 * i] = scaled[pair & 15];
-    to[2 * i + 1] = scaled[pair >> 4];
-  }
-}
-
 }  // namespace SOMA_NAMESPACE::detail
 
 namespace SOMA_NAMESPACE {
@@ -96,24 +77,28 @@ SOMA_INLINE Tensor read_microscaled(Context& context, const StateDict& tensors,
          "fewer groups");
   const Shape shape = scales.shape().with(last, blocks.size(last) * detail::microscaled_group);
   const Tensor result = Tensor::empty(context, shape, dtype);
-  std::array<float, 16> numbers;
-  for (std::uint32_t code = 0; code < 16; ++code) numbers[code] = decode(formats::fp4_e2m1, code);
   const std::byte *codes = blocks.raw(), *exponents = scales.raw();
   std::byte* to = result.mutable_raw();
-  detail::for_ranges(
-      context, groups, detail::microscaled_group, [&](std::size_t begin, std::size_t end) {
-        for (std::size_t g = begin; g < end; ++g) {
-          const auto field = std::to_integer<std::uint32_t>(exponents[g]);
-          const float scale = field == 255 ? std::numeric_limits<float>::quiet_NaN()
-                                           : detail::two_to(static_cast<int>(field) - 127);
-          const std::byte* from = codes + g * detail::microscaled_bytes;
-          std::byte* place = to + g * detail::microscaled_group * size_of(dtype);
-          if (dtype == DType::fp32)
-            detail::expand_group(from, scale, numbers, reinterpret_cast<std::uint32_t*>(place));
-          else
-            detail::expand_group(from, scale, numbers, reinterpret_cast<std::uint16_t*>(place));
-        }
-      });
+  // All groups are one row.
+  detail::for_ranges(context, groups, detail::microscaled_group,
+                     [&](std::size_t begin, std::size_t end) {
+                       const std::size_t numbers = (end - begin) * detail::microscaled_group;
+                       context.kernels().expand(
+                           {.rows = 1,
+                            .columns = numbers,
+                            .codes = codes + begin * detail::microscaled_bytes,
+                            .row_stride = (end - begin) * detail::microscaled_bytes,
+                            .code_bits = 4,
+                            .format = formats::fp4_e2m1,
+                            .scales = exponents + begin,
+                            .scale = StoredScale::e8m0,
+                            .group_rows = 1,
+                            .group_columns = detail::microscaled_group,
+                            .group_stride = end - begin,
+                            .y = {.data = to + begin * detail::microscaled_group * size_of(dtype),
+                                  .dtype = dtype,
+                                  .row_stride = numbers}});
+                     });
   return result;
 }
 

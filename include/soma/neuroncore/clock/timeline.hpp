@@ -12,11 +12,10 @@
 //   instruction that uses the memory holds the port until it ends (architecture guide). The
 //   machine's rules (Exclusion) say whether that is so, and whether each bank has a port.
 //   A transfer's buffers are dealt to the DMA engines, or to as many as serve its partitions
-//   (dma_engine_partitions); each buffer takes buffer_ns(). Every DMA
-//   engine moves the buffers of a queue in their order, and the transfers of a queue end in their
-//   order. A transfer's first byte moves dma_start_ns after its trigger, which is when its waits
-//   are over; earlier transfers of its queue hide that time. A transfer that waits holds up its own
-//   queue only.
+//   (dma_engine_partitions); each buffer takes buffer_ns(). Every DMA engine moves the buffers of a
+//   queue in their order, and the transfers of a queue end in their order. A transfer's first byte
+//   moves dma_start_ns after its trigger, which is when its waits are over; earlier transfers of
+//   its queue hide that time. A transfer that waits holds up its own queue only.
 //   The descriptors of a transfer whose rows are chosen at run time are written by the GpSimd
 //   engine, from the transfer's trigger on, for descriptors_ns(): the transfer starts behind them,
 //   and the engine does nothing else meanwhile.

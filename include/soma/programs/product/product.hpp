@@ -56,8 +56,8 @@ struct ProductCut {
 };
 
 // a [m, k] b [k, n], both summed over the inner dimension; `microscaled`: as MX numbers, if the
-// machine multiplies them. Calls epilogue(sums, row, column) for
-// every block of the result; sums is fp32 [up to 128, up to 512], in PSUM if k is not 0.
+// machine multiplies them. Calls epilogue(sums, row, column) for every block of the result; sums is
+// fp32 [up to 128, up to 512], in PSUM if k is not 0.
 template <class Epilogue>
 void product(Core& core, const InnerOperand& a, const InnerOperand& b, const Epilogue& epilogue,
              bool microscaled = false) {
