@@ -4,7 +4,7 @@
 #include <soma/io/microscaled.hpp>
 #include <soma/io/safetensors.hpp>
 #include <soma/io/state_hash.hpp>
-#include <soma/runtime/context.hpp>
+#include <soma/soma.hpp>
 
 #include "check.hpp"
 
@@ -16,9 +16,7 @@
 #include <vector>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  // Reading files needs a context's memory and none of its kernels.
-  static const soma::Target target{"none", nullptr, false, nullptr};
-  static soma::Context context({.threads = 1}, {std::span(&target, 1), false});
+  static soma::Context context = soma::make_context({.threads = 1});
   const auto bytes = std::as_bytes(std::span(data, size));
   const auto content = std::make_shared<std::vector<std::byte>>(bytes.begin(), bytes.end());
   try {
