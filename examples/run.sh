@@ -15,7 +15,7 @@ Builds an example and runs it with the arguments given.
   tabular_regression  predicts a column of a table (bash examples/run.sh tabular_regression --help)
   character_model   learns which character follows, and writes text (bash examples/run.sh character_model --help)
   mnist_pipeline    a net of digits, cut into stages (bash examples/run.sh mnist_pipeline --help)
-  custom_operator   three operators of one's own in a classifier of digits
+  custom_operator   four operators of one's own in a classifier of digits
   precision_study   trains one task in several number formats and compares (bash examples/run.sh precision_study --help)
   numeric_tour      formats, stochastic rounding, this machine
   kernel_NAME       a kernel for the accelerator's core: one of examples/kernels, such as kernel_rotary
