@@ -131,7 +131,7 @@ void add_options(CLI::App& command, TrainOptions& options) {
            "plain text, JSON lines or tables (.csv, .tsv) with a text, or with a prompt and an "
            "answer; also .gz and UTF-16")
       ->required();
-  add_data(command, "--dev", options.dev, "files of held-out rows (validation)");
+  add_data(command, "--dev", options.dev, "files of validation rows");
   command
       .add_option("--held-out-share", options.held_out_share,
                   "share of the documents to hold out for validation, the last ones, if there is "

@@ -158,6 +158,6 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(0.05, 3600.0))
       ->capture_default_str();
   app.add_flag("--once", once, "show it once and end");
-  app.add_flag("--json", json, "one JSON object a look, on a line");
+  app.add_flag("--json", json, "one JSON object for each update, a line each");
   return tools::run_program(app, argc, argv, [&] { watch(folder, every, once, json); });
 }

@@ -45,7 +45,7 @@ void add_options(CLI::App& app, StudyOptions& options) {
          "--data", options.data,
          "rows of text and label (tsv, csv, fastText, JSON lines); default: generated reviews")
       ->type_name("FILE|DIR");
-  app.add_option("--dev", options.dev, "file of held-out rows; default: a tenth of --data")
+  app.add_option("--dev", options.dev, "file of validation rows; default: a tenth of --data")
       ->type_name("FILE");
   app.add_option("--seeds", options.seeds, "runs of each policy, with seeds 1, 2 ...")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1000}))

@@ -68,8 +68,8 @@ void add_ranks(CLI::App& command, RankOptions& options, const char* memory_limit
       ->group(rank_group);
   command
       .add_option("--optimize", options.optimize,
-                  "choose cuts for the shortest time of the slowest stage, or for the least memory "
-                  "of the largest stage")
+                  "choose cuts for the shortest predicted step, or for the least memory of the "
+                  "largest rank")
       ->check(CLI::IsMember({"speed", "memory"}))
       ->capture_default_str()
       ->group(rank_group);

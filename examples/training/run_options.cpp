@@ -79,7 +79,8 @@ void add_loop(CLI::App& command, RunOptions& options, const RunWords& words) {
   ScheduleOptions& schedule = options.schedule_options;
   add_real(
       command, "--schedule-factor", schedule.factor,
-      "of step, exponential, plateau, milestones: what the rate is multiplied by; default: 0.1",
+      "of step, exponential, plateau, milestones: the learning rate is multiplied by it; default: "
+      "0.1",
       1e-6, 1);
   add_number(
       command, "--schedule-every", schedule.every,
@@ -88,7 +89,8 @@ void add_loop(CLI::App& command, RunOptions& options, const RunWords& words) {
       loop_group, count_from(1, std::uint64_t{1} << 40))
       ->default_str("");
   add_number(command, "--schedule-patience", schedule.patience,
-             "of plateau: evaluations without an improvement before the rate falls; default: 2",
+             "of plateau: evaluations without an improvement before the learning rate falls; "
+             "default: 2",
              loop_group, any_count)
       ->default_str("");
   add_real(
@@ -97,7 +99,7 @@ void add_loop(CLI::App& command, RunOptions& options, const RunWords& words) {
       0.999);
   add_number(
       command, "--schedule-growth", schedule.growth,
-      "of warm_restarts: how many times the steps of the one before each cosine has; default: 1",
+      "of warm_restarts: each cosine has this many times the steps of the one before; default: 1",
       loop_group, count_from(1, 1000))
       ->default_str("");
   command
@@ -106,10 +108,10 @@ void add_loop(CLI::App& command, RunOptions& options, const RunWords& words) {
       ->delimiter(',')
       ->group(loop_group);
   add_real(command, "--start-ratio", schedule.start_ratio,
-           "of one_cycle: the share of the rate at its beginning; default: 0.04", 0, 1);
+           "of one_cycle: the share of the learning rate at its beginning; default: 0.04", 0, 1);
   add_real(command, "--final-ratio", schedule.final_ratio,
-           "of linear, cosine, plateau, one_cycle, warm_restarts: the least share of the rate; "
-           "default: 0",
+           "of linear, cosine, plateau, one_cycle, warm_restarts: the least share of the learning "
+           "rate; default: 0",
            0, 1);
   add_number(command, "--warmup-steps", options.warmup_steps, words.warmup, loop_group,
              count_from(0, std::uint64_t{1} << 40))
@@ -140,7 +142,7 @@ void add_loop(CLI::App& command, RunOptions& options, const RunWords& words) {
   add_real(command, "--rho", optimizer.rho,
            "of adadelta: share of the old means that a step keeps; default: 0.9", 0, 1);
   add_real(command, "--rate-decay", optimizer.rate_decay,
-           "of adagrad: decay of its rate; default: 0", 0, 1e6);
+           "of adagrad: decay of its learning rate; default: 0", 0, 1e6);
   add_real(command, "--initial-square", optimizer.initial_square,
            "of adagrad: first value of the sums of squares; default: 0", 0, 1e6);
   add_real(command, "--beta2-decay", optimizer.beta2_decay,
@@ -186,7 +188,7 @@ void add_loop(CLI::App& command, RunOptions& options, const RunWords& words) {
   add_number(command, "--evaluate-every", options.evaluate_every,
              "steps between evaluations; 0: evaluate after each epoch", loop_group, any_count);
   add_number(command, "--patience", options.patience,
-             "end after this many evaluations of held-out rows without an improvement; 0: never",
+             "end after this many evaluations of validation rows without an improvement; 0: never",
              loop_group, any_count);
   command.add_flag("--keep-best", options.keep_best, "keep the weights with the best evaluation")
       ->group(loop_group);

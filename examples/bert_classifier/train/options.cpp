@@ -119,7 +119,7 @@ void add_options(CLI::App& command, TrainOptions& options) {
                     "a,b or ['a', 'b'], or a JSON list")
           ->needs(data)
           ->group(data_group);
-  command.add_option("--dev", options.data.dev, "file of held-out rows (validation)")
+  command.add_option("--dev", options.data.dev, "file of validation rows")
       ->needs(data)
       ->type_name("PATH")
       ->group(data_group);
@@ -137,7 +137,7 @@ void add_options(CLI::App& command, TrainOptions& options) {
   add_number(
       command, "--stream", options.stream,
       "read a file that is larger than memory in every epoch, and shuffle its rows in a buffer "
-      "of this many rows; held-out rows need --dev",
+      "of this many rows; validation rows need --dev",
       data_group, CLI::Range(std::size_t{1}, std::size_t{1} << 30))
       ->default_str("");
   add_number(command, "--reviews", options.reviews, "number of generated reviews to train on",
@@ -213,10 +213,10 @@ void add_options(CLI::App& command, TrainOptions& options) {
       ->group(loop_group);
 
   add_outputs(command, options, words);
-  path("--confusion", options.confusion, "write the confusion matrix of the held-out rows as CSV",
+  path("--confusion", options.confusion, "write the confusion matrix of the validation rows as CSV",
        "FILE");
   path("--report", options.report,
-       "write an HTML page of the run: curves, results, confusion matrix, and the held-out texts "
+       "write an HTML page of the run: curves, results, confusion matrix, and the validation texts "
        "with the most confident wrong predictions",
        "FILE");
 }
