@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <limits>
 
 using namespace soma;
@@ -342,26 +343,36 @@ TEST_CASE("the workspace never shrinks with what is asked of it", "[unit][gemm]"
 TEST_CASE("last rows have the same bits in blocks of every height, with b packed once or in place",
           "[unit][gemm][invariance]") {
   // Columns of b that are 4 KiB apart (fp32 and bf16), and others; more steps than are packed at a
-  // time.
-  for (const DType dtype : {DType::fp32, DType::bf16})
-    for (const std::size_t k : {64, 1024, 2048}) {
-      const std::size_t n = 70, most = k == 64 ? 300 : 62;
+  // time; whole groups of panels and rests, of every target.
+  const DType types[][2] = {
+      {DType::fp32, DType::fp32}, {DType::bf16, DType::bf16}, {DType::fp32, DType::bf16}};
+  for (const auto& [dtype, type_of_b] : types)
+    for (const std::size_t k : {37, 64, 1024, 1541, 2048}) {
+      const std::size_t n = 150, most = k == 64 ? 300 : 62;
       const Product product =
-          random_product(most, n, k, {}, Layout::contiguous, Layout::transposed, dtype, dtype);
+          random_product(most, n, k, {}, Layout::contiguous, Layout::transposed, dtype, type_of_b);
       const std::vector<float> chain = product.sums<float>();
       on_every_way(product, [&](const Context& context, GemmArgs args) {
-        INFO(to_string(dtype) << ", k " << k);
+        INFO(to_string(dtype) << " and " << to_string(type_of_b) << ", k " << k);
         const GemmKernels& gemm = context.kernels().gemm;
-        const GuardedWorkspace panels(gemm.packed_bytes(args));
-        PackedB packed{reinterpret_cast<float*>(panels.data()), 0, n};
-        {
+        std::deque<GuardedWorkspace> memory;
+        std::vector<PackedB> ways{{}};  // b in place, packed, packed as codes
+        std::vector<std::size_t> bytes;
+        for (const bool narrow : {false, true}) {
           GemmArgs packs = args;
-          packs.m = 1, packs.packed_b = packed;
+          packs.m = 1, packs.packed_b.narrow = narrow;
+          bytes.push_back(gemm.packed_bytes(packs));
+          const GuardedWorkspace& panels = memory.emplace_back(bytes.back());
+          ways.push_back({reinterpret_cast<float*>(panels.data()), 0, n, narrow});
+          packs.packed_b = ways.back();
           const GuardedWorkspace workspace(gemm.workspace_bytes(packs));
           packs.workspace = workspace.data();
           gemm.pack_b(packs);
           CHECK((panels.intact() && workspace.intact()));
         }
+        if (args.bf16_products == Bf16Products::widened &&
+            args.fp32_products == Fp32Products::multiply_add)
+          CHECK(bytes[1] == bytes[0] / (type_of_b == DType::bf16 ? 2 : 1));
         std::vector<float> all(most * n);
         args.c = plain_target(all, n);
         multiply(context, args);
@@ -369,18 +380,35 @@ TEST_CASE("last rows have the same bits in blocks of every height, with b packed
             args.fp32_products == Fp32Products::multiply_add)
           CHECK(holds_product(context, product, chain, all));
         for (std::size_t m = 1; m <= most; m += m < 62 ? 1 : 17)
-          for (const PackedB& b : {PackedB{}, packed}) {
+          for (const PackedB& b : ways) {
             // One more row, which nobody may write.
             std::vector<float> c((m + 1) * n, std::numeric_limits<float>::quiet_NaN());
             args.m = m, args.packed_b = b;
             args.c = plain_target(c, n);
             multiply(context, args);
-            INFO(m << " rows, " << (b.data != nullptr ? "packed" : "in place"));
+            INFO(m << " rows, " << (b.data != nullptr ? "packed" : "in place")
+                   << (b.narrow ? " as codes" : ""));
             CHECK(std::equal(c.begin(), c.end() - static_cast<std::ptrdiff_t>(n), all.begin()));
             CHECK(std::isnan(c[m * n]));
           }
       });
     }
+}
+
+TEST_CASE("few rows: columns of bf16 stay codes in panels", "[unit][gemm]") {
+  for (const Layout layout : {Layout::contiguous, Layout::transposed})
+    for (const std::size_t m : {1, 5, 32, 33})
+      for (const std::size_t n : {1, 7, 15, 16, 33, 150})
+        for (const std::size_t k : {1, 3, 4, 33, 210}) {
+          INFO(m << " x " << n << ", k " << k << ", layout " << static_cast<int>(layout));
+          check_product(
+              random_product(m, n, k, {}, Layout::contiguous, layout, DType::fp32, DType::bf16));
+        }
+  // Segments with odd numbers of steps, and more steps than are packed at a time.
+  check_product(random_product(9, 70, 101, {0, 13, 13, 50, 101}, Layout::contiguous,
+                               Layout::transposed, DType::bf16, DType::bf16));
+  check_product(random_product(3, 70, 2301, {0, 1201, 2301}, Layout::contiguous, Layout::transposed,
+                               DType::fp32, DType::bf16));
 }
 
 TEST_CASE("few rows: columns of b are read where they lie", "[unit][gemm]") {

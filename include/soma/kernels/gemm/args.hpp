@@ -37,6 +37,10 @@ struct Epilogue {
 struct PackedB {
   float* data = nullptr;               // aligned to 64 bytes; nullptr: each call packs its own
   std::size_t first = 0, columns = 0;  // the call's first packed column; all columns
+  // true: if products widen b, and it is bf16 without a scale, panels hold its codes: half the
+  // bytes. For panels that come from memory, or serve few rows. The same in all calls that share
+  // panels, also in those that ask for their size.
+  bool narrow = false;
 };
 
 // The calls of a product take their columns from this queue.

@@ -40,6 +40,9 @@ static auto with_gemm([[maybe_unused]] const GemmArgs& args, const Each& each) {
   if (args.fp32_products == Fp32Products::split_tiles)
     return each(std::type_identity<Gemm<PackedPanels<TileKernel<split_parts>>>>());
 #endif
+  if (args.packed_b.narrow && CodeSource::takes(args.b))
+    return each(
+        std::type_identity<Gemm<PackedPanels<VectorKernel<FusedMultiplyAdd, CodeColumns>>>>());
   return each(std::type_identity<Gemm<PackedPanels<VectorKernel<FusedMultiplyAdd>>>>());
 }
 

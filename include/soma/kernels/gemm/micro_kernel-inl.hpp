@@ -140,6 +140,38 @@ struct ExitPath {
   std::size_t row, rows, column;
 };
 
+// The columns of a step of packed b: as floats, or as codes of bf16. A vector of words holds the
+// codes of two vectors of columns, the first in the low halves, so that widening is one instruction
+// a vector.
+struct FloatColumns {
+  static constexpr std::size_t floats(std::size_t columns) { return columns; }
+  template <std::size_t... j>
+  static HWY_INLINE void load(std::index_sequence<j...>, FloatVector* row, const float* b) {
+    ((row[j] = hn::LoadU(Floats(), b + j * float_lanes)), ...);
+  }
+};
+struct CodeColumns {
+  static constexpr std::size_t floats(std::size_t columns) { return columns / 2; }
+  template <std::size_t... j>
+  static HWY_INLINE void load(std::index_sequence<j...>, FloatVector* row, const float* b) {
+    static_assert(sizeof...(j) % 2 == 0);
+    ((row[j] = widened<j % 2 != 0>(b + j / 2 * float_lanes)), ...);
+  }
+
+ private:
+  using Words = hn::RebindToUnsigned<Floats>;
+  static HWY_INLINE hn::Vec<Words> words(const float* from) {
+    return hn::BitCast(Words(), hn::LoadU(Floats(), from));
+  }
+  template <bool kHigh>
+  static HWY_INLINE FloatVector widened(const float* from) {
+    if constexpr (kHigh)
+      return hn::BitCast(Floats(), hn::And(words(from), hn::Set(Words(), 0xffff0000u)));
+    else
+      return hn::BitCast(Floats(), hn::ShiftLeft<16>(words(from)));
+  }
+};
+
 // Prefetches the block of sums that is `block` floats from their start.
 template <std::size_t kRows>
 HWY_INLINE void fetch_sums(const SumPath& path, std::size_t block) {
@@ -214,10 +246,11 @@ HWY_INLINE void with_block(std::size_t rows, const Each& each) {
     with_block<kIndex + 1>(rows, each);
 }
 
-// kRows rows of a with kVectors vectors of b, whose steps are kWidth floats apart. The arrays of
-// vectors below never exist in memory: every index is a constant.
+// kRows rows of a with kVectors vectors of b, whose steps have kWidth Columns. The arrays of vectors
+// below never exist in memory: every index is a constant.
 template <class Products, class RowsOfA = PackedRows, std::size_t kRows = micro_rows,
-          std::size_t kVectors = micro_vectors, std::size_t kWidth = micro_columns>
+          std::size_t kVectors = micro_vectors, std::size_t kWidth = micro_columns,
+          class Columns = FloatColumns>
 class MicroKernel {
   using RowIndices = std::make_index_sequence<kRows>;
   using Vectors = std::make_index_sequence<kVectors>;
@@ -225,7 +258,7 @@ class MicroKernel {
 
  public:
   // Computes a block of c: sums along k in ascending order, one step at a time, stored by their
-  // path. b is [steps][kWidth], aligned to a vector.
+  // path. b is [steps][kWidth], aligned to a vector of columns.
   template <class Path = SumPath>
   HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, RowsOfA a,
                                                 const float* HWY_RESTRICT b, const Path& path) {
@@ -306,7 +339,7 @@ class MicroKernel {
     // multiply-adds.
     std::size_t number = steps % 2;
     if (number != 0) step(RowIndices(), sums, a, b, 0);
-    const float* const end = b + (steps - number) * kWidth;
+    const float* const end = b + (steps - number) * Columns::floats(kWidth);
     if (b == end) return;
     do {
       step(RowIndices(), sums, a, b, number);
@@ -319,10 +352,10 @@ class MicroKernel {
                               const float* HWY_RESTRICT& b, std::size_t number) {
     a.fetch(number);
     FloatVector row[kVectors];
-    load(Vectors(), row, b, 0);
+    Columns::load(Vectors(), row, b);
     (multiply_add<i>(sums + i * kVectors, a.place(i), row), ...);
     a.next();
-    b += kWidth;
+    b += Columns::floats(kWidth);
   }
   // The elements of every other row stay in memory. With all elements in registers, the loop has 44
   // instructions for 28 multiply-adds, and waits for instruction issue if two threads share a core

@@ -194,7 +194,7 @@ class SharedProduct {
     std::byte* const packed =
         each_packs_ ? workspace + packing_.workspace : memory_.data() + workers_ * stride_;
     result.packed_b = {reinterpret_cast<float*>(packed + pane * packing_.bytes), before,
-                       packing_.columns};
+                       packing_.columns, args_.packed_b.narrow};
     result.workspace = workspace;
     return result;
   }
@@ -265,7 +265,9 @@ inline void multiply(Context& context, GemmArgs args) {
   args.bf16_products = context.bf16().products;
   args.fp32_products = context.fp32_products();
   const bool is_packed = args.packed_b.data != nullptr && gemm.reads_packed(args);
-  if (!is_packed) args.packed_b = {};
+  // With 32 rows and codes in panels products take 0.98 of the time, with 256 rows 1.03 (Zen 3).
+  constexpr std::size_t most_narrow = 32;
+  if (!is_packed) args.packed_b = {.narrow = args.m <= most_narrow};
   const std::size_t tile_rows = gemm.tile_rows(args), tile_columns = gemm.tile_columns;
   const std::size_t row_tiles = detail::parts_of(args.m, tile_rows);
   const std::size_t column_tiles = detail::parts_of(args.n, tile_columns);

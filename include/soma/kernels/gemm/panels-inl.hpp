@@ -42,8 +42,10 @@ template <class Kernel>
 class PackedPanels {
  public:
   using Source = typename Kernel::Source;
+  using SourceOfB = typename Kernel::SourceOfB;
   using Buffer = typename Source::Buffer;
   using FewRows = typename Kernel::FewRows;
+  using PackedRow = typename Kernel::PackedRow;
   static constexpr std::size_t panel_rows = Kernel::panel_rows, most_rows = Kernel::most_rows;
   static_assert(Kernel::packed_rows % most_rows == 0);
   static constexpr std::size_t packed_rows = Kernel::packed_rows, least_rows = Kernel::least_rows;
@@ -147,7 +149,7 @@ class PackedPanels {
             0};
   }
   // Packs columns of b from `column` on.
-  static void pack_b(const Source& b, std::size_t column, const Lines& columns,
+  static void pack_b(const SourceOfB& b, std::size_t column, const Lines& columns,
                      const PackedSteps& steps, Buffer& buffer, float* out) {
     pack(b, steps, column, columns, Kernel::panel_columns, Kernel::column_floats, out,
          [&](const PackPart& part) { Kernel::pack_b(b, part, buffer); });
@@ -201,8 +203,8 @@ class PackedPanels {
 
   // Calls each() for the lines and steps that are packed at a time, into panels of `width` lines
   // with `floats` floats a step.
-  template <class Each>
-  static void pack(const Source& source, const PackedSteps& steps, std::size_t first_line,
+  template <class AnySource, class Each>
+  static void pack(const AnySource& source, const PackedSteps& steps, std::size_t first_line,
                    const Lines& lines, std::size_t width, std::size_t floats, float* out,
                    const Each& each) {
     static_assert(pack_depth % Kernel::depth == 0 && pack_direct_depth % Kernel::depth == 0);

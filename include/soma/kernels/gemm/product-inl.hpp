@@ -35,8 +35,10 @@ namespace {  // internal linkage: units with other flags have their own
 template <class Panels>
 class Gemm {
   using Source = typename Panels::Source;
+  using SourceOfB = typename Panels::SourceOfB;
   using Buffer = typename Panels::Buffer;
   using FewRows = typename Panels::FewRows;
+  using PackedRow = typename Panels::PackedRow;
 
  public:
   explicit Gemm(const GemmArgs& args)
@@ -105,6 +107,8 @@ class Gemm {
   void sum() {
     if constexpr (!std::is_void_v<FewRows>)
       if (FewRows::takes(args_)) return run_few_rows();
+    if constexpr (!std::is_void_v<PackedRow>)
+      if (PackedRow::takes(args_)) return run_packed_row();
     if (in_one_block()) return run_at_once();
     const std::size_t columns = columns_together(waiting_columns());
     const std::size_t stride = columns + gemm_tile_padding;
@@ -177,6 +181,12 @@ class Gemm {
     FewRows(args_, a_).run([&](const GemmTile& tile, float* sums) { finish(tile, sums); });
   }
 
+  void run_packed_row() {
+    PackedRow(args_, packed_together(args_.k)).run([&](const GemmTile& tile, float* sums) {
+      finish(tile, sums);
+    });
+  }
+
   // If all of k fits in a block, sums are finished at once and need no tile to wait in. As many
   // columns are packed together as fit.
   void run_at_once() {
@@ -238,13 +248,18 @@ class Gemm {
     });
   }
 
+  // The steps of a long segment that are packed at a time.
+  static std::size_t packed_together(std::size_t steps) {
+    return even_share(steps, Panels::packed_depth, whole_steps);
+  }
+
   // Calls each(steps) for the steps of a group that are packed at a time: all steps, or a part of a
   // long segment.
   template <class Each>
   static void for_packed(const PackedSteps& group, const Each& each) {
     if (group.segments != 1) return each(group);
     const std::size_t end = group.bounds[1];
-    const std::size_t depth = even_share(end - group.bounds[0], Panels::packed_depth, whole_steps);
+    const std::size_t depth = packed_together(end - group.bounds[0]);
     for (std::size_t k = group.bounds[0]; k < end; k += depth) {
       const std::size_t part[] = {k, (std::min)(k + depth, end)};
       each(PackedSteps{part, 1});
@@ -346,7 +361,8 @@ class Gemm {
   const GemmArgs& args_;
   Cut cut_;
   std::size_t tile_floats_ = 0;
-  Source a_, b_;
+  Source a_;
+  SourceOfB b_;
   GemmWorkspace workspace_;
   Buffer* buffer_;
   EpilogueWriter epilogue_;

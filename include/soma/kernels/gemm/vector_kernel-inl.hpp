@@ -11,7 +11,9 @@
 
 #include <soma/base/config.hpp>
 #include <soma/kernels/gemm/few_rows/few_rows-inl.hpp>
+#include <soma/kernels/gemm/few_rows/packed_row-inl.hpp>
 #include <soma/kernels/gemm/micro_kernel-inl.hpp>
+#include <soma/kernels/gemm/pack/bf16_codes-inl.hpp>
 #include <soma/kernels/gemm/pack/bf16_pairs-inl.hpp>
 #include <soma/kernels/gemm/pack/fp32-inl.hpp>
 #include <soma/kernels/gemm/panels-inl.hpp>
@@ -28,14 +30,19 @@ namespace SOMA_NAMESPACE {
 namespace HWY_NAMESPACE {
 namespace {  // internal linkage: units with other flags have their own
 
-// The Kernel of PackedPanels that keeps sums in vectors, with one step of Products at a time.
-template <class Products>
+// The Kernel of PackedPanels that keeps sums in vectors, with one step of Products at a time, and
+// the Columns of packed b as floats or as codes of bf16.
+template <class Products, class Columns = FloatColumns>
 struct VectorKernel {
   using Source = std::conditional_t<Products::products == 1, PackSource, PairSource>;
+  using SourceOfB = std::conditional_t<std::is_same_v<Columns, CodeColumns>, CodeSource, Source>;
   using FewRows = FewRowsProduct<Products, Source>;
+  using PackedRow =
+      std::conditional_t<Products::products == 1, PackedRowProduct<Products, Columns>, void>;
   static constexpr std::size_t panel_rows = micro_rows, panel_columns = micro_columns;
   static constexpr std::size_t most_rows = micro_rows;
-  static constexpr std::size_t row_floats = micro_row_width, column_floats = micro_columns;
+  static constexpr std::size_t row_floats = micro_row_width;
+  static constexpr std::size_t column_floats = Columns::floats(micro_columns);
   static constexpr std::size_t fetched_floats = row_floats;
   static constexpr std::size_t depth = Products::products;
   static constexpr bool reads_rows = Products::products == 2;
@@ -58,7 +65,7 @@ struct VectorKernel {
   static void pack_a(const Source& a, const PackPart& part, typename Source::Buffer& buffer) {
     a.template pack<micro_rows, micro_row_width>(part, buffer);
   }
-  static void pack_b(const Source& b, const PackPart& part, typename Source::Buffer& buffer) {
+  static void pack_b(const SourceOfB& b, const PackPart& part, typename Source::Buffer& buffer) {
     b.template pack<micro_columns, micro_columns>(part, buffer);
   }
   template <class Path>
@@ -66,7 +73,8 @@ struct VectorKernel {
                              const float* b, const float* ahead, const Path& path) {
     fetch(path);
     with_block(rows, [&](auto block) HWY_ATTR {
-      MicroKernel<Products, PackedRows, block>::run(steps, {a, ahead}, b, path);
+      MicroKernel<Products, PackedRows, block, micro_vectors, micro_columns, Columns>::run(
+          steps, {a, ahead}, b, path);
     });
   }
   template <class Path>

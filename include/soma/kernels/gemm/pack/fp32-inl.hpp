@@ -72,6 +72,21 @@ HWY_INLINE hn::Vec<D> load_blocks(D d, const Element* const* lines, std::size_t 
                        load_blocks(half, lines, at));
   }
 }
+
+// Transposes 4 x 4 blocks of four vectors: to[i * stride] gets element i of each block's lines.
+HWY_INLINE void turn_vectors(FloatVector a, FloatVector b, FloatVector c, FloatVector e, float* to,
+                             std::size_t stride) {
+  const Floats d;
+  const hn::Repartition<double, Floats> pairs;
+  const auto ab_low = hn::BitCast(pairs, hn::InterleaveLower(d, a, b));
+  const auto ab_high = hn::BitCast(pairs, hn::InterleaveUpper(d, a, b));
+  const auto ce_low = hn::BitCast(pairs, hn::InterleaveLower(d, c, e));
+  const auto ce_high = hn::BitCast(pairs, hn::InterleaveUpper(d, c, e));
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, ab_low, ce_low)), d, to);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, ab_low, ce_low)), d, to + stride);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, ab_high, ce_high)), d, to + 2 * stride);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, ab_high, ce_high)), d, to + 3 * stride);
+}
 #endif
 
 // The number of lines that are transposed at a time: a vector has a 4 x 4 block for each 128 bits.
@@ -86,21 +101,12 @@ HWY_INLINE void turn_group(const Element* const* lines, std::size_t at, float* t
     for (std::size_t line = 0; line < 4; ++line)
       to[i * stride + line] = widened_one(lines[line][at + i]);
 #else
-  const Floats d;
   const hn::Rebind<Element, Floats> stored;
-  const hn::Repartition<double, Floats> pairs;
   const auto a = widened(load_blocks(stored, lines, at));
   const auto b = widened(load_blocks(stored, lines + 1, at));
   const auto c = widened(load_blocks(stored, lines + 2, at));
   const auto e = widened(load_blocks(stored, lines + 3, at));
-  const auto ab_low = hn::BitCast(pairs, hn::InterleaveLower(d, a, b));
-  const auto ab_high = hn::BitCast(pairs, hn::InterleaveUpper(d, a, b));
-  const auto ce_low = hn::BitCast(pairs, hn::InterleaveLower(d, c, e));
-  const auto ce_high = hn::BitCast(pairs, hn::InterleaveUpper(d, c, e));
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, ab_low, ce_low)), d, to);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, ab_low, ce_low)), d, to + stride);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, ab_high, ce_high)), d, to + 2 * stride);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, ab_high, ce_high)), d, to + 3 * stride);
+  turn_vectors(a, b, c, e, to, stride);
 #endif
 }
 

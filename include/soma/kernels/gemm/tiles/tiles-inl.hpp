@@ -60,7 +60,9 @@ class TileKernel {
 
  public:
   using Source = std::conditional_t<splits, SplitSource, PairSource>;
+  using SourceOfB = Source;
   using FewRows = std::conditional_t<splits, FewRowsProduct<SplitProducts, SplitSource>, void>;
+  using PackedRow = void;
   static constexpr std::size_t panel_rows = tile_lines, panel_columns = tile_floats;
   static constexpr std::size_t most_rows = 2 * tile_lines;
   static constexpr std::size_t row_floats = kParts * tile_lines * tile_floats;

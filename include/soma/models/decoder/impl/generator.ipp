@@ -72,7 +72,8 @@ SOMA_INLINE GeneratorBytes generator_bytes(const DecoderConfig& config,
   GeneratorBytes bytes;
   bytes.weights = (config.layers * in_layer + tables) * size_of(weights);
   if (options.packed)
-    bytes.weights += (config.layers * in_layer + layer.width * config.vocabulary) * sizeof(float);
+    bytes.weights += (config.layers * in_layer + layer.width * config.vocabulary) *
+                     (weights == DType::bf16 ? size_of(weights) : sizeof(float));
   std::vector<std::size_t> longest(rows.begin(), rows.end());
   std::sort(longest.begin(), longest.end(), std::greater<>());
   if (longest.size() > options.at_once) longest.resize(options.at_once);

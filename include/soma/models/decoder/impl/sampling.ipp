@@ -28,12 +28,18 @@ struct ScoredToken {
   double weight = 0;  // exp(score - largest)
 };
 
-// The scores behind repetition penalty and temperature, of drawable ids.
-inline std::vector<ScoredToken> scored_tokens(std::span<const float> scores,
-                                              const SamplingOptions& options,
-                                              std::span<const std::int32_t> seen,
-                                              std::span<const std::uint8_t> drawable,
-                                              std::string_view what) {
+// Apart from the loop over all scores, which stays short.
+[[noreturn]] inline void refuse_score(std::size_t id, float score, std::string_view what,
+                                      std::string_view wanted) {
+  fail(error_id::model_not_finite, "TextGenerator", "score of token " + std::to_string(id),
+       std::to_string(score) + " for " + std::string(what), wanted);
+}
+
+// Calls each(id, score) for the scores behind repetition penalty and temperature, of drawable ids.
+template <class Each>
+void for_scores(std::span<const float> scores, const SamplingOptions& options,
+                std::span<const std::int32_t> seen, std::span<const std::uint8_t> drawable,
+                std::string_view what, const Each& each) {
   std::vector<bool> known;
   const bool penalised = options.repetition_penalty != 1;
   if (penalised) {
@@ -42,27 +48,25 @@ inline std::vector<ScoredToken> scored_tokens(std::span<const float> scores,
       if (id >= 0 && static_cast<std::size_t>(id) < scores.size())
         known[static_cast<std::size_t>(id)] = true;
   }
-  std::vector<ScoredToken> tokens;
-  tokens.reserve(scores.size());
+  bool any = false;
   for (std::size_t id = 0; id < scores.size(); ++id) {
     if (!drawable.empty() && drawable[id] == 0) continue;
     float score = scores[id];
-    const auto check = [&](std::string_view wanted) {
-      if (!std::isfinite(score))
-        fail(error_id::model_not_finite, "TextGenerator", "score of token " + std::to_string(id),
-             std::to_string(score) + " for " + std::string(what), wanted);
-    };
-    check("a finite number: the weights are broken, or a precision is too narrow");
+    if (!std::isfinite(score))
+      refuse_score(id, score, what,
+                   "a finite number: the weights are broken, or a precision is too narrow");
     if (penalised && known[id])
       score = score < 0 ? score * options.repetition_penalty : score / options.repetition_penalty;
     if (options.temperature > 0) score /= options.temperature;
-    check("a finite number behind repetition_penalty and temperature, which are extreme");
-    tokens.push_back({static_cast<std::int32_t>(id), score});
+    if (!std::isfinite(score))
+      refuse_score(id, score, what,
+                   "a finite number behind repetition_penalty and temperature, which are extreme");
+    any = true;
+    each(static_cast<std::int32_t>(id), score);
   }
-  if (tokens.empty())
+  if (!any)
     fail(error_id::generator, "TextGenerator", "drawable", "no id for " + std::string(what),
          "at least one id that stands for a token");
-  return tokens;
 }
 
 inline void keep_top_k(std::vector<ScoredToken>& tokens, std::size_t k) {
@@ -126,13 +130,22 @@ SOMA_INLINE std::vector<TokenChance> token_chances(std::span<const float> scores
                                                    std::span<const std::uint8_t> drawable,
                                                    std::string_view what) {
   check_ranges("TextGenerator", options);
-  std::vector<detail::ScoredToken> tokens =
-      detail::scored_tokens(scores, options, seen, drawable, what);
-  const auto best = std::max_element(
-      tokens.begin(), tokens.end(),
-      [](const detail::ScoredToken& a, const detail::ScoredToken& b) { return a.score < b.score; });
-  if (options.temperature == 0) return {{best->id, 1}};
-  const auto largest = static_cast<double>(best->score);
+  // The first of the best.
+  detail::ScoredToken best{-1, -std::numeric_limits<float>::infinity()};
+  const auto note = [&](std::int32_t id, float score) {
+    if (score > best.score) best = {id, score};
+  };
+  if (options.temperature == 0) {
+    detail::for_scores(scores, options, seen, drawable, what, note);
+    return {{best.id, 1}};
+  }
+  std::vector<detail::ScoredToken> tokens;
+  tokens.reserve(scores.size());
+  detail::for_scores(scores, options, seen, drawable, what, [&](std::int32_t id, float score) {
+    tokens.push_back({id, score});
+    note(id, score);
+  });
+  const auto largest = static_cast<double>(best.score);
   detail::keep_top_k(tokens, options.top_k);
   double total = 0;
   for (detail::ScoredToken& token : tokens)

@@ -86,7 +86,7 @@ SOMA_INLINE void PackedWeights::drop_old(const GemmArgs& args, const TensorIdent
 SOMA_INLINE Storage PackedWeights::packed(GemmArgs args) const {
   const GemmKernels& gemm = context_.kernels().gemm;
   const Storage panels = Storage::allocate(context_.heap(), gemm.packed_bytes(args));
-  args.packed_b = {reinterpret_cast<float*>(panels.data()), 0, args.n};
+  args.packed_b.data = reinterpret_cast<float*>(panels.data());
   const std::size_t tiles = detail::parts_of(args.n, gemm.tile_columns);
   const std::size_t tasks = (std::min)(tiles, static_cast<std::size_t>(context_.executor().width));
   GemmArgs largest = args;
@@ -113,6 +113,7 @@ SOMA_INLINE PackedWeights::Panels PackedWeights::find(PackedWeights& self, GemmA
   const GemmKernels& gemm = self.context_.kernels().gemm;
   args.bf16_products = self.context_.bf16().products;
   args.fp32_products = self.context_.fp32_products();
+  args.packed_b = {nullptr, 0, args.n, true};
   if (gemm.packed_bytes(args) == 0 || !gemm.reads_packed(args)) return {};
   const TensorIdentity source = weight.identity();
   const Mutex::Lock lock(self.mutex_);
@@ -120,7 +121,7 @@ SOMA_INLINE PackedWeights::Panels PackedWeights::find(PackedWeights& self, GemmA
   if (i == self.entries_.size()) {
     self.drop_old(args, source);
     Storage panels = self.packed(args);
-    const PackedB packed{reinterpret_cast<float*>(panels.data()), 0, args.n};
+    const PackedB packed{reinterpret_cast<float*>(panels.data()), 0, args.n, true};
     self.entries_.push_back({source, weight.storage(), args.a.dtype, args.bf16_products,
                              args.fp32_products, Panels{std::move(panels), packed}});
     return self.entries_.back().panels;
