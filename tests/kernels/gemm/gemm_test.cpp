@@ -348,7 +348,7 @@ TEST_CASE("last rows have the same bits in blocks of every height, with b packed
   const DType types[][2] = {
       {DType::fp32, DType::fp32}, {DType::bf16, DType::bf16}, {DType::fp32, DType::bf16}};
   for (const auto& [dtype, type_of_b] : types)
-    for (const std::size_t k : {37, 64, 1024, 1541, 2048}) {
+    for (const std::size_t k : {37, 64, 1541, 2048}) {
       const std::size_t n = 150, most = k == 64 ? 300 : 62;
       const Product product =
           random_product(most, n, k, {}, Layout::contiguous, Layout::transposed, dtype, type_of_b);
