@@ -23658,7 +23658,7 @@ HWY_INLINE void with_block(std::size_t rows, const Each& each) {
     with_block<kIndex + 1>(rows, each);
 }
 
-// kRows rows of a with kVectors vectors of b, whose steps have kWidth Columns. The arrays of vectors
+// kRows rows of a with kVectors vectors of b, whose steps have kWidth Columns. Arrays of vectors
 // below never exist in memory: every index is a constant.
 template <class Products, class RowsOfA = PackedRows, std::size_t kRows = micro_rows,
           std::size_t kVectors = micro_vectors, std::size_t kWidth = micro_columns,
@@ -31451,8 +31451,8 @@ HWY_AFTER_NAMESPACE();
 #endif
 
 // ---- soma/kernels/gemm/few_rows/packed_row-inl.hpp
-// Products of one row of a with b that is packed (PackedB), as for the next token of a text: all time
-// goes into reading b. A register block of one row has too few chains of sums, so this code reads
+// Products of one row of a with b that is packed (PackedB), as for the next token of a text: all
+// time goes into reading b. A register block of one row has too few chains of sums, so this code reads
 // several panels of b side by side. Each sum is the same chain as in gemm/gemm-inl.hpp.
 
 #if defined(SOMA_KERNELS_GEMM_FEW_ROWS_PACKED_ROW_INL_HPP) == defined(HWY_TARGET_TOGGLE)

@@ -246,7 +246,7 @@ HWY_INLINE void with_block(std::size_t rows, const Each& each) {
     with_block<kIndex + 1>(rows, each);
 }
 
-// kRows rows of a with kVectors vectors of b, whose steps have kWidth Columns. The arrays of vectors
+// kRows rows of a with kVectors vectors of b, whose steps have kWidth Columns. Arrays of vectors
 // below never exist in memory: every index is a constant.
 template <class Products, class RowsOfA = PackedRows, std::size_t kRows = micro_rows,
           std::size_t kVectors = micro_vectors, std::size_t kWidth = micro_columns,
