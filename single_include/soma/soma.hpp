@@ -31452,8 +31452,8 @@ HWY_AFTER_NAMESPACE();
 
 // ---- soma/kernels/gemm/few_rows/packed_row-inl.hpp
 // Products of one row of a with b that is packed (PackedB), as for the next token of a text: all
-// time goes into reading b. A register block of one row has too few chains of sums, so this code reads
-// several panels of b side by side. Each sum is the same chain as in gemm/gemm-inl.hpp.
+// time goes into reading b. A register block of one row has too few chains of sums, so this code
+// reads several panels of b side by side. Each sum is the same chain as in gemm/gemm-inl.hpp.
 
 #if defined(SOMA_KERNELS_GEMM_FEW_ROWS_PACKED_ROW_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_FEW_ROWS_PACKED_ROW_INL_HPP
