@@ -30399,12 +30399,10 @@ class Gemm {
     GemmArgs call = args;
     call.m = (std::min)(args.m, Panels::packed_rows), call.n = columns;
     const GemmWorkspace::Sizes sizes(call, false);
-    return {columns,
-            Panels::packed_b_floats(columns, cut.steps()) * sizeof(float),
-            Panels::packed_rows,
-            Panels::least_rows,
-            Panels::most_rows,
-            sizes.all()};
+    return {columns, Panels::packed_b_floats(columns, cut.steps()) * sizeof(float),
+            Panels::packed_rows, Panels::least_rows, Panels::most_rows,
+            // A last row takes PackedRow.
+            (std::max)(sizes.all(), FewRowsWorkspace::bytes(args.k))};
   }
   static std::size_t packed_bytes(const GemmArgs& args) {
     const Cut cut(args);
