@@ -10,6 +10,8 @@ usage: bash examples/run.sh [example] [arguments]
 Builds an example and runs it with the arguments given.
   bert_classifier   the default: trains a text classifier, saves it in build/reviews_model, and asks it. Arguments go to
                     `bert_classifier train`, for example: bash examples/run.sh --data reviews.tsv --output model
+  language_model    trains, measures and writes text: bash examples/run.sh language_model train --help
+  extreme_classifier  very many classes: bash examples/run.sh extreme_classifier train --help
   digits            trains two networks to read digits
   digits_batch_norm  a net of digits with batch norms and without (bash examples/run.sh digits_batch_norm --help)
   tabular_regression  predicts a column of a table (bash examples/run.sh tabular_regression --help)
@@ -30,9 +32,14 @@ fi
 
 example=bert_classifier
 case ${1:-} in
-  kernel_* | bert_classifier | numeric_tour | digits | digits_batch_norm | mnist_pipeline | tabular_regression | character_model | custom_operator | precision_study)
+  kernel_* | bert_classifier | language_model | extreme_classifier | numeric_tour | digits | digits_batch_norm | mnist_pipeline | tabular_regression | character_model | custom_operator | precision_study)
     example=$1
     shift
+    ;;
+  -* | "") ;;
+  *)
+    echo "examples/run.sh: no example is called \"$1\"; bash examples/run.sh --help lists them" >&2
+    exit 1
     ;;
 esac
 
@@ -41,7 +48,7 @@ source cmake/requirements.sh
 
 soma_say "[1/3] compiler, CMake, Ninja, libraries"
 packages=(g++ cmake ninja-build libhwy-dev libmsgsl-dev)
-if [ "$example" = bert_classifier ]; then
+if [ "$example" = bert_classifier ] || [ "$example" = language_model ] || [ "$example" = extreme_classifier ]; then
   packages+=(nlohmann-json3-dev libxxhash-dev libutf8proc-dev zlib1g-dev libprotozero-dev libcli11-dev
     libboost-dev)
 fi

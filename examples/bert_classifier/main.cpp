@@ -27,7 +27,7 @@ Examples
   bert_classifier serve --model model --port 8080
   mpirun -n 4 bert_classifier train --output model          four ranks, equal weights
 
-A JSON file may hold any option: bert_classifier train --config options.json
+A JSON file may hold options with one value each: bert_classifier train --config options.json
 Exit code: 0 done, 1 the run failed, 2 the command line cannot be understood.)";
 
 struct Program {

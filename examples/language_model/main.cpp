@@ -25,7 +25,7 @@ Examples
   mpirun -n 4 language_model train --model gpt2 --data letters.jsonl --output tuned
 
 Rows of questions.jsonl: {"prompt": "...", "answer": "..."}; of letters.jsonl: {"text": "..."}
-A JSON file may hold any option: language_model train --config options.json
+A JSON file may hold options with one value each: language_model train --config options.json
 Exit code: 0 done, 1 the run failed, 2 the command line cannot be understood.)";
 
 struct Program {
