@@ -48,10 +48,12 @@ struct PlanBasis {
 
 class PlanCosts {
  public:
-  // `plain` and `again` (with recomputation; may be empty) have a profile for each piece.
+  // `parameters`: a list for each piece. Nothing can be estimated before set_profiles().
   PlanCosts(std::vector<PieceCost> pieces, std::vector<std::vector<ParameterMemory>> parameters,
             BatchSizes batches, const PlanBasis& setting);
+  // A profile for each piece, for layouts with this `recompute`.
   void set_profiles(std::vector<PieceProfile> profiles, bool recompute);
+  // True if the profiles have the size of that layout's micro-batches.
   bool has(const PlanLayout& layout) const;
 
   const std::vector<PieceCost>& pieces() const { return pieces_; }
