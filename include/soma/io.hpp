@@ -1,7 +1,6 @@
 #pragma once
 // Files: .npy, safetensors, MXFP4, checkpoints, logs of JSON lines, hashes of states. Needs
-// of a state. Needs nlohmann-json and xxHash (soma::io in CMake); soma/io/npy.hpp alone needs
-// neither.
+// nlohmann-json and xxHash (soma::io in CMake); soma/io/npy.hpp alone needs neither.
 
 #include <soma/io/checkpoint_folder.hpp>
 #include <soma/io/checkpoint_part_folder.hpp>

@@ -100,7 +100,8 @@ class FastLinear {
   // bit. Error models.config_value: keep is 0 or out of range.
   void save(Record& record, StateDict& state, const FastSaveOptions& options = {}) const;
 
-  // The probability of each class; with several labels each alone. Thread-safe.
+  // The probability of each class; with several labels each alone. Thread-safe. Error
+  // models.not_finite: broken weights.
   std::vector<float> probabilities(std::string_view text) const;
 
   data::LabelKind kind() const;
