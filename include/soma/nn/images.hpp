@@ -73,7 +73,7 @@ class AveragePool1d {
 };
 
 struct UpsampleOptions {
-  std::size_t factor = 2;      // of height and width
+  std::size_t factor = 2;      // height and width grow by it
   bool bilinear = false;       // false: each pixel is repeated
   bool align_corners = false;  // ResizeSetting::align_corners, for bilinear
 };

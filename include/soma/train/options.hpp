@@ -61,8 +61,9 @@ struct TrainerOptions {
   // True: each parameter is stepped once its gradient is complete, while backward goes on, and
   // gives the gradient back: the same bits, and at most a few gradients exist at once. Wants one
   // process, clip 0, one batch a step (accumulate), no loss scale, NonFinite::stop and no
-  // `gradients` of the host's own; else error train.options. The optimizer's step() is called for one variable at a time. After a gradient
-  // that is not finite (train.not_finite) parameters nearer to the loss have been stepped.
+  // `gradients` of the host's own; else error train.options. The optimizer's step() is called for
+  // one variable at a time. After a gradient that is not finite (train.not_finite) parameters
+  // nearer to the loss have been stepped.
   bool step_early = false;
   // Set: evaluations measure averaged weights, keep_best keeps them, and a run that was not
   // interrupted ends with them; steps go on from the weights themselves. Running statistics of
@@ -89,7 +90,7 @@ struct TrainerOptions {
   // A resumed run keeps the warm-up of its checkpoint, whatever the schedule says. For a host whose
   // warm-up follows from the length of the run: the run may be resumed for longer.
   bool keep_warmup = false;
-  double price_per_hour = 0;  // of the machine, in any currency; 0: the report shows no cost
+  double price_per_hour = 0;  // the machine's, in any currency; 0: the report shows no cost
 
   // The communicator of ranks that train together (docs/scaling.md). Their number is a power of
   // two, at most the shards of a batch. Each rank has a trainer with the same options and a source

@@ -3,6 +3,7 @@
 // of each rank, the seconds of a step, the bytes that are sent; and the cuts that cost least.
 
 #include <soma/nn/pieces.hpp>
+#include <soma/nn/task.hpp>
 #include <soma/parallel/plan.hpp>
 #include <soma/train/memory/rank_memory.hpp>
 #include <soma/train/options.hpp>
