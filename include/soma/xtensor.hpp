@@ -84,7 +84,8 @@ auto code_span(Container&& container) {
                              row_stride * sizeof(Element)};
 }
 
-// An xtensor adaptor over memory that the caller owns.
+// An xtensor adaptor over memory that the caller owns. Error convert.size_mismatch: the shape has
+// another number of elements than the span.
 template <class T>
 auto adapt(std::span<T> values, const std::vector<std::size_t>& shape) {
   std::size_t size = 1;

@@ -2275,8 +2275,8 @@ struct SequencesOptions {
   // Empty: first_ordinal and the numbers after it.
   std::span<const std::uint64_t> ordinals{};
   std::uint64_t first_ordinal = 0;
-  // Sums over the rows of the batch are cut into this number of parts (a power of two), so that
-  // their order does not depend on the machine.
+  // Sums over the rows of the batch are cut into this number of parts (a power of two, at most
+  // max_shards), so that their order does not depend on the machine.
   std::size_t shards = default_shards;
   // How many rows of each sequence, from its first on, are its own: the others are padding, which
   // attention does not look at. Empty: all are.
@@ -3738,7 +3738,9 @@ class Tape {
   // Applies an operator, and records it if an input has a gradient. Its record says which results
   // have the batch of the inputs, and where (Operator::batch). Errors autograd.foreign_tape (an
   // input is the result of another tape), autograd.freed (an input from before backward or reset),
-  // autograd.not_differentiable (before the operator runs), and the operator's.
+  // autograd.not_differentiable (before the operator runs), autograd.not_finite
+  // (TapeOptions::stop_at_non_finite), tensor.foreign_context (an input of another context),
+  // operator.inputs (a variable without a value), and the operator's.
   VarOutputs apply_all(const Operator& op, const Attributes& attributes,
                        std::span<const Var> inputs);
   // Returns the first output.
@@ -3747,11 +3749,13 @@ class Tape {
   // Adds d(loss)/d(parameter), times `scale` (loss scaling), to the gradient of every parameter
   // that the loss depends on, and clears the recording. Errors autograd.not_scalar,
   // autograd.no_gradient (nothing to differentiate), autograd.foreign_tape, autograd.freed (a
-  // second backward), autograd.changed_in_place; tensor.shape, tensor.dtype (wrong gradients of an
-  // operator). Wrong arguments change nothing; after any other error the recording is gone and
-  // gradients may be incomplete.
+  // second backward), autograd.changed_in_place, autograd.two_threads, autograd.not_finite;
+  // tensor.shape, tensor.dtype (wrong gradients of an operator); parallel.gradient (a gradient for
+  // several ranks, without a receiver). Wrong arguments change nothing; after any other error the
+  // recording is gone and gradients may be incomplete.
   void backward(const Var& loss, float scale = 1);
-  // The same for any result and its gradient, which has the result's shape.
+  // The same for any result and its gradient, which has the result's shape and a floating type.
+  // Further errors tensor.undefined, tensor.dtype, tensor.shape.
   void backward(const Var& result, const Tensor& gradient);
 
  private:
@@ -4387,7 +4391,7 @@ struct Scaling {
   friend constexpr bool operator==(const Scaling&, const Scaling&) = default;
 };
 
-// Columns and rows that one scale covers; 0 means all of them.
+// Rows and columns that one scale covers; 0 means all of them.
 struct ScalingBlock {
   std::size_t rows, columns;
 };
@@ -4421,8 +4425,8 @@ constexpr bool is_square(Granularity granularity) {
   return block.rows == block.columns;
 }
 
-// The number of scales of a matrix: `rows` x `columns`, row-major. A tensor has one scale even if
-// it is empty; rows and blocks have none if there are no elements to cover.
+// The number of scales of a matrix: `rows` x `columns`, row-major. A tensor and a row have one
+// scale even if they are empty; blocks have none if there are no elements to cover.
 struct ScaleGrid {
   std::size_t rows, columns;
   constexpr std::size_t size() const { return rows * columns; }
@@ -4856,7 +4860,7 @@ void fields(FieldVisitor& visitor, EmbeddingSetting& setting);
 
 struct NormSetting {
   float epsilon = 1e-5f;
-  bool rms = false;
+  bool rms = false;  // true: RMS norm; false: layer norm
 };
 void fields(FieldVisitor& visitor, NormSetting& setting);
 
@@ -4897,7 +4901,8 @@ inline constexpr std::uint32_t as_before = 0xFFFFFFFF;
 // A pool has strides and padding on both sides alone.
 struct ConvolutionSetting {
   std::size_t stride_height = 1, stride_width = 1;
-  std::size_t pad_height = 0, pad_width = 0;  // zeros before the image, and behind it if not set:
+  std::size_t pad_height = 0, pad_width = 0;  // zeros before the image
+  // Zeros behind the image; as_before: as many as before it.
   std::uint32_t pad_height_behind = as_before, pad_width_behind = as_before;
   std::uint32_t dilation_height = 1, dilation_width = 1;  // from a pixel of the window to the next
   // The channels of x and of the result are in so many groups, and a result reads its own group.
@@ -5064,8 +5069,8 @@ Var mse_loss(Tape& tape, const Var& x, const Var& target,
              LossReduction reduction = LossReduction::mean);
 Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target,
                                      LossReduction reduction = LossReduction::mean);
-// The same loss whose positives weigh `positive_weight` as much: one weight,
-// or one for each of the last dimension.
+// The same loss whose positives weigh `positive_weight` as much: one weight, or one for each of the
+// last dimension. Error tensor.shape: the target has another shape.
 Var weighted_binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target,
                                               const Var& positive_weight,
                                               LossReduction reduction = LossReduction::mean);
@@ -5326,7 +5331,7 @@ struct CodecParams {
   bool plain_bf16;            // bf16 itself: nearest-even is an addition and a shift
   bool deep;  // no zero, or normal numbers among fp32's subnormals, which need normalising
 
-  bool rare;  // one of the things below, which the common loop leaves out
+  bool rare;  // one of the things below, or no zero: the common loop leaves them out
   bool flush_subnormals, nan_is_negative_zero, is_signed, nan_is_max;
   RoundingMode mode;
   DrawMapping draws;  // of stochastic rounding
@@ -6789,7 +6794,8 @@ void composed_gradient(const GradientCall& call) {
 
 }  // namespace detail
 
-// Registers an operator. Errors as of OperatorRegistry::add.
+// Registers an operator. Errors as of OperatorRegistry::add; operator.incomplete: `compose` beside
+// host, gradient or several outputs.
 template <class A = NoAttributes>
 OperatorFunction<A> register_operator(OperatorRegistry& registry, std::string_view name,
                                       const CustomOperator<A>& custom,
@@ -6884,7 +6890,8 @@ struct Parameter {
   Tensor value() const;
   // Not defined() if no gradient came. Sparse only if the parameter is the whole variable. The
   // variable may have a gradient for adjacent rows only: this returns the parameter's share of
-  // these rows, which may be empty.
+  // these rows, which may be empty. Error operator.value: some rows of a variable whose gradient is
+  // sparse.
   Gradient gradient() const;
 };
 
@@ -8012,7 +8019,8 @@ Products products(const Module& module, std::string_view path = {}) {
 }
 
 // linear() at a site: in the formats of the tape's precision for that site, with the site's
-// adapter.
+// adapter. Errors those of linear(); autograd.options: packed weights (TapeOptions::packed) and a
+// precision that converts operands.
 Var linear_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
               const Var& bias = {}, const LinearSetting& setting = {}, const Var& residual = {});
 
@@ -8156,7 +8164,8 @@ namespace SOMA_NAMESPACE::nn {
 class SequenceRows {
  public:
   // x is [rows, C], which stays as it is, or [B, T, C]: B sequences of T rows each. Errors
-  // tensor.rank, ragged.ordinals (the first dimension of [B, T, C] has sequences of several rows).
+  // tensor.rank, operator.sequences (the batch is another dimension than the first),
+  // ragged.ordinals (the first dimension of [B, T, C] has sequences of several rows).
   SequenceRows(Tape& tape, const Var& x);
 
   const Var& rows() const { return rows_; }
@@ -8747,7 +8756,7 @@ Pieces pieces_of(const Model& model) {
 template <class Model>
 class ClassificationTask final : public Task {
  public:
-  // Error operator.value: the number of class_weights is not the number of classes.
+  // Error operator.value: class_weights that check_class_weights() refuses.
   ClassificationTask(const Model& model, std::size_t class_count,
                      std::vector<float> class_weights = {})
       : model_(model),
@@ -8936,11 +8945,10 @@ struct std::hash<soma::minifloat<F>> {
 // -ffp-contract: learning-rate schedules, bias corrections and initialisers must not depend on the
 // host's libm. Not for inner loops.
 //
-// Two rules ensure it. A product that is fused with a sum is written as
-// fused_multiply_add(). A product that
-// must not be fused passes through rounded(), which a compiler cannot look into; results pass
-// through it too, because a caller may add to them. Error bounds are in units in the last place of
-// the result; the tests measure against long double.
+// Two rules ensure it. A product that is fused with a sum is written as fused_multiply_add(). A
+// product that must not be fused passes through rounded(), which a compiler cannot look into;
+// results pass through it too, because a caller may add to them. Error bounds are in units in the
+// last place of the result; the tests measure against long double.
 
 // ---- soma/numeric/fused.hpp
 // fused_multiply_add(a, b, c): a * b + c, rounded once to nearest even. std::fma promises the same,
@@ -9572,18 +9580,19 @@ class RateFunction {
 struct Schedule {
   std::optional<double> rate{};  // not set: the trainer takes the task's
   Decay decay = Decay::constant;
-  std::uint64_t warmup = 0;
+  std::uint64_t warmup = 0;    // steps; 0: none
   std::uint64_t steps = 0;     // in the whole training, for a decay that depends on them
-  double final_ratio = 0;      // linear, cosine, one_cycle, warm_restarts; the least with plateau
-  std::uint64_t every = 1;     // steps; step, exponential, warm_restarts
-  double factor = 0.1;         // step, exponential, plateau, milestones
+  double final_ratio = 0;      // 0 to 1: linear, cosine, one_cycle, warm_restarts; the least with
+                               // plateau
+  std::uint64_t every = 1;     // steps, at least 1: step, exponential, warm_restarts
+  double factor = 0.1;         // above 0, at most 1: step, exponential, plateau, milestones
   std::uint64_t patience = 2;  // plateau: evaluations without improvement before a reduction
   // plateau: an evaluation improves on the best if it is better by more than this share of the
   // best's size; 0: if it is better at all.
   double threshold = 1e-4;
-  std::vector<std::uint64_t> milestones{};  // ascending, since the warm-up
-  double start_ratio = 0.04;                // one_cycle
-  std::uint64_t growth = 1;                 // warm_restarts
+  std::vector<std::uint64_t> milestones{};  // ascending, in steps since the warm-up
+  double start_ratio = 0.04;                // 0 to 1: one_cycle
+  std::uint64_t growth = 1;                 // at least 1: warm_restarts
   RateFunction function{};                  // own
   std::string name{};                       // the function's
 
@@ -9633,8 +9642,9 @@ struct Plateau {
 namespace SOMA_NAMESPACE::optim {
 
 struct SgdOptions {
-  float momentum = 0, dampening = 0;
-  bool nesterov = false;
+  float momentum = 0;     // the share of the last step's direction that a step keeps
+  float dampening = 0;    // the share of a gradient that does not enter the direction
+  bool nesterov = false;  // steps by the direction that the next step would keep, too
   StepStorage storage{};
 };
 void fields(FieldVisitor& visitor, SgdOptions& options);

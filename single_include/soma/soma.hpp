@@ -2278,8 +2278,8 @@ struct SequencesOptions {
   // Empty: first_ordinal and the numbers after it.
   std::span<const std::uint64_t> ordinals{};
   std::uint64_t first_ordinal = 0;
-  // Sums over the rows of the batch are cut into this number of parts (a power of two), so that
-  // their order does not depend on the machine.
+  // Sums over the rows of the batch are cut into this number of parts (a power of two, at most
+  // max_shards), so that their order does not depend on the machine.
   std::size_t shards = default_shards;
   // How many rows of each sequence, from its first on, are its own: the others are padding, which
   // attention does not look at. Empty: all are.
@@ -3741,7 +3741,9 @@ class Tape {
   // Applies an operator, and records it if an input has a gradient. Its record says which results
   // have the batch of the inputs, and where (Operator::batch). Errors autograd.foreign_tape (an
   // input is the result of another tape), autograd.freed (an input from before backward or reset),
-  // autograd.not_differentiable (before the operator runs), and the operator's.
+  // autograd.not_differentiable (before the operator runs), autograd.not_finite
+  // (TapeOptions::stop_at_non_finite), tensor.foreign_context (an input of another context),
+  // operator.inputs (a variable without a value), and the operator's.
   VarOutputs apply_all(const Operator& op, const Attributes& attributes,
                        std::span<const Var> inputs);
   // Returns the first output.
@@ -3750,11 +3752,13 @@ class Tape {
   // Adds d(loss)/d(parameter), times `scale` (loss scaling), to the gradient of every parameter
   // that the loss depends on, and clears the recording. Errors autograd.not_scalar,
   // autograd.no_gradient (nothing to differentiate), autograd.foreign_tape, autograd.freed (a
-  // second backward), autograd.changed_in_place; tensor.shape, tensor.dtype (wrong gradients of an
-  // operator). Wrong arguments change nothing; after any other error the recording is gone and
-  // gradients may be incomplete.
+  // second backward), autograd.changed_in_place, autograd.two_threads, autograd.not_finite;
+  // tensor.shape, tensor.dtype (wrong gradients of an operator); parallel.gradient (a gradient for
+  // several ranks, without a receiver). Wrong arguments change nothing; after any other error the
+  // recording is gone and gradients may be incomplete.
   void backward(const Var& loss, float scale = 1);
-  // The same for any result and its gradient, which has the result's shape.
+  // The same for any result and its gradient, which has the result's shape and a floating type.
+  // Further errors tensor.undefined, tensor.dtype, tensor.shape.
   void backward(const Var& result, const Tensor& gradient);
 
  private:
@@ -4390,7 +4394,7 @@ struct Scaling {
   friend constexpr bool operator==(const Scaling&, const Scaling&) = default;
 };
 
-// Columns and rows that one scale covers; 0 means all of them.
+// Rows and columns that one scale covers; 0 means all of them.
 struct ScalingBlock {
   std::size_t rows, columns;
 };
@@ -4424,8 +4428,8 @@ constexpr bool is_square(Granularity granularity) {
   return block.rows == block.columns;
 }
 
-// The number of scales of a matrix: `rows` x `columns`, row-major. A tensor has one scale even if
-// it is empty; rows and blocks have none if there are no elements to cover.
+// The number of scales of a matrix: `rows` x `columns`, row-major. A tensor and a row have one
+// scale even if they are empty; blocks have none if there are no elements to cover.
 struct ScaleGrid {
   std::size_t rows, columns;
   constexpr std::size_t size() const { return rows * columns; }
@@ -4859,7 +4863,7 @@ void fields(FieldVisitor& visitor, EmbeddingSetting& setting);
 
 struct NormSetting {
   float epsilon = 1e-5f;
-  bool rms = false;
+  bool rms = false;  // true: RMS norm; false: layer norm
 };
 void fields(FieldVisitor& visitor, NormSetting& setting);
 
@@ -4900,7 +4904,8 @@ inline constexpr std::uint32_t as_before = 0xFFFFFFFF;
 // A pool has strides and padding on both sides alone.
 struct ConvolutionSetting {
   std::size_t stride_height = 1, stride_width = 1;
-  std::size_t pad_height = 0, pad_width = 0;  // zeros before the image, and behind it if not set:
+  std::size_t pad_height = 0, pad_width = 0;  // zeros before the image
+  // Zeros behind the image; as_before: as many as before it.
   std::uint32_t pad_height_behind = as_before, pad_width_behind = as_before;
   std::uint32_t dilation_height = 1, dilation_width = 1;  // from a pixel of the window to the next
   // The channels of x and of the result are in so many groups, and a result reads its own group.
@@ -5067,8 +5072,8 @@ Var mse_loss(Tape& tape, const Var& x, const Var& target,
              LossReduction reduction = LossReduction::mean);
 Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target,
                                      LossReduction reduction = LossReduction::mean);
-// The same loss whose positives weigh `positive_weight` as much: one weight,
-// or one for each of the last dimension.
+// The same loss whose positives weigh `positive_weight` as much: one weight, or one for each of the
+// last dimension. Error tensor.shape: the target has another shape.
 Var weighted_binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target,
                                               const Var& positive_weight,
                                               LossReduction reduction = LossReduction::mean);
@@ -5329,7 +5334,7 @@ struct CodecParams {
   bool plain_bf16;            // bf16 itself: nearest-even is an addition and a shift
   bool deep;  // no zero, or normal numbers among fp32's subnormals, which need normalising
 
-  bool rare;  // one of the things below, which the common loop leaves out
+  bool rare;  // one of the things below, or no zero: the common loop leaves them out
   bool flush_subnormals, nan_is_negative_zero, is_signed, nan_is_max;
   RoundingMode mode;
   DrawMapping draws;  // of stochastic rounding
@@ -6792,7 +6797,8 @@ void composed_gradient(const GradientCall& call) {
 
 }  // namespace detail
 
-// Registers an operator. Errors as of OperatorRegistry::add.
+// Registers an operator. Errors as of OperatorRegistry::add; operator.incomplete: `compose` beside
+// host, gradient or several outputs.
 template <class A = NoAttributes>
 OperatorFunction<A> register_operator(OperatorRegistry& registry, std::string_view name,
                                       const CustomOperator<A>& custom,
@@ -6887,7 +6893,8 @@ struct Parameter {
   Tensor value() const;
   // Not defined() if no gradient came. Sparse only if the parameter is the whole variable. The
   // variable may have a gradient for adjacent rows only: this returns the parameter's share of
-  // these rows, which may be empty.
+  // these rows, which may be empty. Error operator.value: some rows of a variable whose gradient is
+  // sparse.
   Gradient gradient() const;
 };
 
@@ -8015,7 +8022,8 @@ Products products(const Module& module, std::string_view path = {}) {
 }
 
 // linear() at a site: in the formats of the tape's precision for that site, with the site's
-// adapter.
+// adapter. Errors those of linear(); autograd.options: packed weights (TapeOptions::packed) and a
+// precision that converts operands.
 Var linear_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
               const Var& bias = {}, const LinearSetting& setting = {}, const Var& residual = {});
 
@@ -8159,7 +8167,8 @@ namespace SOMA_NAMESPACE::nn {
 class SequenceRows {
  public:
   // x is [rows, C], which stays as it is, or [B, T, C]: B sequences of T rows each. Errors
-  // tensor.rank, ragged.ordinals (the first dimension of [B, T, C] has sequences of several rows).
+  // tensor.rank, operator.sequences (the batch is another dimension than the first),
+  // ragged.ordinals (the first dimension of [B, T, C] has sequences of several rows).
   SequenceRows(Tape& tape, const Var& x);
 
   const Var& rows() const { return rows_; }
@@ -8750,7 +8759,7 @@ Pieces pieces_of(const Model& model) {
 template <class Model>
 class ClassificationTask final : public Task {
  public:
-  // Error operator.value: the number of class_weights is not the number of classes.
+  // Error operator.value: class_weights that check_class_weights() refuses.
   ClassificationTask(const Model& model, std::size_t class_count,
                      std::vector<float> class_weights = {})
       : model_(model),
@@ -8939,11 +8948,10 @@ struct std::hash<soma::minifloat<F>> {
 // -ffp-contract: learning-rate schedules, bias corrections and initialisers must not depend on the
 // host's libm. Not for inner loops.
 //
-// Two rules ensure it. A product that is fused with a sum is written as
-// fused_multiply_add(). A product that
-// must not be fused passes through rounded(), which a compiler cannot look into; results pass
-// through it too, because a caller may add to them. Error bounds are in units in the last place of
-// the result; the tests measure against long double.
+// Two rules ensure it. A product that is fused with a sum is written as fused_multiply_add(). A
+// product that must not be fused passes through rounded(), which a compiler cannot look into;
+// results pass through it too, because a caller may add to them. Error bounds are in units in the
+// last place of the result; the tests measure against long double.
 
 // ---- soma/numeric/fused.hpp
 // fused_multiply_add(a, b, c): a * b + c, rounded once to nearest even. std::fma promises the same,
@@ -9575,18 +9583,19 @@ class RateFunction {
 struct Schedule {
   std::optional<double> rate{};  // not set: the trainer takes the task's
   Decay decay = Decay::constant;
-  std::uint64_t warmup = 0;
+  std::uint64_t warmup = 0;    // steps; 0: none
   std::uint64_t steps = 0;     // in the whole training, for a decay that depends on them
-  double final_ratio = 0;      // linear, cosine, one_cycle, warm_restarts; the least with plateau
-  std::uint64_t every = 1;     // steps; step, exponential, warm_restarts
-  double factor = 0.1;         // step, exponential, plateau, milestones
+  double final_ratio = 0;      // 0 to 1: linear, cosine, one_cycle, warm_restarts; the least with
+                               // plateau
+  std::uint64_t every = 1;     // steps, at least 1: step, exponential, warm_restarts
+  double factor = 0.1;         // above 0, at most 1: step, exponential, plateau, milestones
   std::uint64_t patience = 2;  // plateau: evaluations without improvement before a reduction
   // plateau: an evaluation improves on the best if it is better by more than this share of the
   // best's size; 0: if it is better at all.
   double threshold = 1e-4;
-  std::vector<std::uint64_t> milestones{};  // ascending, since the warm-up
-  double start_ratio = 0.04;                // one_cycle
-  std::uint64_t growth = 1;                 // warm_restarts
+  std::vector<std::uint64_t> milestones{};  // ascending, in steps since the warm-up
+  double start_ratio = 0.04;                // 0 to 1: one_cycle
+  std::uint64_t growth = 1;                 // at least 1: warm_restarts
   RateFunction function{};                  // own
   std::string name{};                       // the function's
 
@@ -9636,8 +9645,9 @@ struct Plateau {
 namespace SOMA_NAMESPACE::optim {
 
 struct SgdOptions {
-  float momentum = 0, dampening = 0;
-  bool nesterov = false;
+  float momentum = 0;     // the share of the last step's direction that a step keeps
+  float dampening = 0;    // the share of a gradient that does not enter the direction
+  bool nesterov = false;  // steps by the direction that the next step would keep, too
   StepStorage storage{};
 };
 void fields(FieldVisitor& visitor, SgdOptions& options);
@@ -17411,10 +17421,10 @@ namespace SOMA_NAMESPACE::data {
 // be set.
 struct BatchOptions {
   std::size_t batch_sequences = 32;
-  std::size_t batch_tokens = 0;  // rows, all sequences together
-  bool shuffle = true;           // each epoch in an order of its own
-  std::uint64_t seed = 0;        // for the random orders of the epochs
-  std::size_t shards = default_shards;
+  std::size_t batch_tokens = 0;         // rows, all sequences together
+  bool shuffle = true;                  // each epoch in an order of its own
+  std::uint64_t seed = 0;               // for the random orders of the epochs
+  std::size_t shards = default_shards;  // SequencesOptions::shards: the most ranks of a batch
   bool drop_last = false;  // leave out an epoch's last batch if it reaches neither limit
 };
 
@@ -17839,8 +17849,8 @@ class RegressionTask final : public Task {
 template <class Model>
 class MultiLabelTask final : public Task {
  public:
-  // Error operator.value: the number of positive_weights is not the number of labels, or one is not
-  // finite or below 0.
+  // Error operator.value: the number of positive_weights is not the number of labels, one is not
+  // finite or below 0, or all are 0.
   MultiLabelTask(const Model& model, std::size_t label_count,
                  std::vector<float> positive_weights = {})
       : model_(model),
@@ -18696,9 +18706,9 @@ PrecisionEffect effect_of(const PrecisionState& state);
 // starts as soon as few enough are in transit, and advances whenever the next addend comes; nothing
 // waits before finish(). Once a bucket is summed, its gradients are passed to their parameters, and
 // its memory is free again: gradients with a narrower storage type take fp32 memory only until
-// their last addend. Sparse addends (embeddings, the last that backward makes) are
-// summed in finish(): first the lists of rows, then the values on the union of all ranks' rows.
-// Sparse addends, and later ones, stay until then: so call finish() after each batch.
+// their last addend. Sparse addends (embeddings, the last that backward makes) are summed in
+// finish(): first the lists of rows, then the values on the union of all ranks' rows. Sparse
+// addends, and later ones, stay until then: so call finish() after each batch.
 //
 // If ranks share the rows of all parameters (ZeRO), each rank gets the sums of its own rows only
 // (Gradient::first_row): a bucket is reduce-scattered along these rows and nothing is sent back.
@@ -19325,7 +19335,7 @@ class GradientBucket final : public Counted, private Partition {
 namespace SOMA_NAMESPACE {
 
 struct GradientReducerOptions {
-  std::size_t bucket_bytes = std::size_t{4} << 20;
+  std::size_t bucket_bytes = std::size_t{4} << 20;  // a bucket with that many fp32 bytes is full
   bool overlap = true;         // buckets leave while backward goes on; false: all in finish()
   bool keep_own_rows = false;  // each rank gets the sums of its rows only (RowPartition)
   // The format in transit: fp32, or numbers rounded to another format. Then the bits of sums depend
@@ -19852,16 +19862,17 @@ struct AverageOptions {
 void fields(FieldVisitor& visitor, AverageOptions& options);
 
 struct TrainerOptions {
-  std::uint64_t epochs = 1;
+  std::uint64_t epochs = 1;     // at most 2^24; 0: as many as max_steps needs
   std::uint64_t max_steps = 0;  // 0: as many as the epochs have
   std::size_t batch_size = 32;  // for sources that the trainer makes
   std::size_t accumulate = 1;   // batches whose gradients make one step
   // Not set: schedule.rate, and if that is not set, the task's own learning rate
-  // (Task::learning_rate()).
+  // (Task::learning_rate()). Error train.options if both are set.
   std::optional<double> learning_rate{};
   optim::Schedule schedule{.decay = optim::Decay::linear};
   // The host's own optimizer of the task's parameters; it stays with the caller. nullptr: an AdamW
-  // with the next two options, with states in the precision's format for moments.
+  // with the next two options (an error beside an optimizer), with states in the precision's format
+  // for moments.
   optim::Optimizer* optimizer = nullptr;
   std::optional<double> weight_decay{};  // none: 0.01
   bool decay_all = false;                // biases and norms as well
@@ -19874,9 +19885,10 @@ struct TrainerOptions {
   NonFinite non_finite = NonFinite::stop;
   // True: each parameter is stepped once its gradient is complete, while backward goes on, and
   // gives the gradient back: the same bits, and at most a few gradients exist at once. Wants one
-  // process, clip 0, one batch a step (accumulate), no loss scale and NonFinite::stop; else error
-  // train.options. The optimizer's step() is called for one variable at a time. After a gradient
-  // that is not finite (train.not_finite) parameters nearer to the loss have been stepped.
+  // process, clip 0, one batch a step (accumulate), no loss scale, NonFinite::stop and no
+  // `gradients` of the host's own; else error train.options. The optimizer's step() is called for
+  // one variable at a time. After a gradient that is not finite (train.not_finite) parameters
+  // nearer to the loss have been stepped.
   bool step_early = false;
   // Set: evaluations measure averaged weights, keep_best keeps them, and a run that was not
   // interrupted ends with them; steps go on from the weights themselves. Running statistics of
@@ -19895,14 +19907,15 @@ struct TrainerOptions {
   std::uint64_t patience = 0;
   bool keep_best = false;  // ends with the weights that evaluated best
 
-  // A run that does not resume wants an empty one (checkpoint.step).
+  // Where checkpoints are saved; nullptr: nowhere, and then checkpoint_every and resume are errors.
+  // A run that does not resume wants an empty store (checkpoint.step).
   CheckpointStore* checkpoints = nullptr;
   std::uint64_t checkpoint_every = 0;  // steps; 0: at the end and when stopped
   bool resume = false;  // from the newest checkpoint; from the beginning where there is none
   // A resumed run keeps the warm-up of its checkpoint, whatever the schedule says. For a host whose
   // warm-up follows from the length of the run: the run may be resumed for longer.
   bool keep_warmup = false;
-  double price_per_hour = 0;
+  double price_per_hour = 0;  // the machine's, in any currency; 0: the report shows no cost
 
   // The communicator of ranks that train together (docs/scaling.md). Their number is a power of
   // two, at most the shards of a batch. Each rank has a trainer with the same options and a source
@@ -19910,8 +19923,9 @@ struct TrainerOptions {
   // checkpoints; with shard_optimizer or several stages all ranks need a store at the same place,
   // such as CheckpointPartFolder. nullptr: a single process.
   Communicator* communicator = nullptr;
-  std::size_t reduce_bucket_bytes = std::size_t{4} << 20;  // size of gradients that travel together
-  bool overlap = true;           // gradients travel while backward goes on
+  std::size_t reduce_bucket_bytes = std::size_t{4}
+                                    << 20;  // bytes of gradients that travel together
+  bool overlap = true;                      // gradients travel while backward goes on
   bool shard_optimizer = false;  // each rank keeps moments and gradients of its rows (ZeRO)
   // True: after each step all ranks compare the graphs that their devices ran in the step; a
   // difference is Error parallel.mismatch on all ranks. For devices that compile graphs (RunMode):
@@ -20318,10 +20332,11 @@ class TrainerBase {
   // save: waiting or reading ends with runtime.stopped.
   //
   // Errors train.steps_unknown (linear or cosine decay over a source of unknown length),
-  // train.not_finite, train.options, checkpoint.identity, checkpoint.operator, and those of the
-  // task, the source and the store. With ranks, an error on one rank ends all: the others get
-  // parallel.rank_lost. parallel.mismatch: the ranks were given different settings.
-  // checkpoint.parts: the ranks' stores are at different places.
+  // train.not_finite, train.options, checkpoint.step (the store has checkpoints, but `resume` is
+  // not set), checkpoint.identity, checkpoint.operator, and those of the task, the source and the
+  // store. With ranks, an error on one rank ends all: the others get parallel.rank_lost.
+  // parallel.mismatch: the ranks were given different settings. checkpoint.parts: the ranks' stores
+  // are at different places.
   Report fit(data::BatchSource& batches, data::BatchSource* validation = nullptr,
              const StopFlag* stop = nullptr);
 
@@ -20484,8 +20499,8 @@ namespace SOMA_NAMESPACE::train {
 struct ConsoleProgressOptions {
   bool terminal = false;            // isatty() of the stream, which only the host knows
   double peak_gflops = 0;           // for all threads; 0: no share of the peak is shown
-  double seconds_between = 10;      // lines, where it is no terminal
-  std::uint64_t steps_between = 0;  // instead of seconds
+  double seconds_between = 10;      // seconds from one line to the next, without a terminal
+  std::uint64_t steps_between = 0;  // steps from one line to the next; 0: seconds_between decides
 };
 void fields(FieldVisitor& visitor, ConsoleProgressOptions& options);
 
@@ -20531,7 +20546,8 @@ namespace SOMA_NAMESPACE::data {
 class Prefetch final : public BatchSource {
  public:
   static constexpr std::size_t most_ahead = 1024;
-  // Up to `ahead` batches (1 to most_ahead) wait in a ring. Error executor.thread_start.
+  // Up to `ahead` batches wait in a ring; numbers outside of 1 to most_ahead are limited to that
+  // range. Error executor.thread_start.
   explicit Prefetch(BatchSource& source, std::size_t ahead = 2);
   // Leaves the source somewhere ahead of position().
   SOMA_INLINE ~Prefetch() override;

@@ -43,7 +43,7 @@ Var gather(Tape& tape, const Var& x, std::size_t dimension, const Var& index);
 // Picks slices along a dimension by index [n] (int32 or int64), as torch.index_select. It is an
 // embedding with x as the table: if the indices form the rows of a batch, sums of the gradient
 // follow the batch's shards. Along dimension 0 the gradient is sparse and holds the touched slices
-// only.
+// only. Errors tensor.rank, and those of embedding().
 Var index_select(Tape& tape, const Var& x, std::size_t dimension, const Var& index);
 
 // The result of max(), min() and top_k(): elements, and their indices along the dimension (int64,
@@ -83,13 +83,13 @@ Var scatter_add(Tape& tape, const Var& x, std::size_t dimension, const Var& inde
 Var cumsum(Tape& tape, const Var& x, std::size_t dimension);
 
 // Class ids (int32 or int64) [...] to fp32 [..., classes]: 1 for the own class, else 0. A constant.
-// Error operator.value: an id that is no class.
+// Errors operator.value (an id that is no class), tensor.rank.
 Var one_hot(Tape& tape, const Var& ids, std::size_t classes);
 // `count` columns of each row of weights [..., C], int64 [..., count], drawn with probabilities in
 // proportion to the weights: with replacement, or each at most once. A constant. Draws depend on
 // the tape's seed and step, `stream`, and the row's place in its batch, as those of dropout().
 // Errors operator.value: a weight that is not finite or below 0, a row with fewer weights above 0
-// than are drawn.
+// than are drawn; tensor.rank (a scalar); operator.sequences (a batch that is not in dimension 0).
 Var multinomial(Tape& tape, const Var& weights, std::size_t count, std::uint32_t stream,
                 bool replacement = false);
 
@@ -102,7 +102,8 @@ struct Padding {
 // x, padded with `value`: paddings of its last dimensions, in their order; at most four. Errors
 // operator.value, tensor.rank.
 Var pad(Tape& tape, const Var& x, std::initializer_list<Padding> paddings, float value = 0);
-// Tensors of one shape and type along a new dimension. At most 32. Errors as concatenate().
+// Tensors of one shape and type along a new dimension. At most 32. Errors tensor.index, and those
+// of concatenate().
 Var stack(Tape& tape, std::span<const Var> parts, std::size_t dimension = 0);
 Var stack(Tape& tape, std::initializer_list<Var> parts, std::size_t dimension = 0);
 

@@ -9,9 +9,9 @@
 namespace SOMA_NAMESPACE {
 
 struct CtcOptions {
-  std::size_t blank = 0;
+  std::size_t blank = 0;  // the class that stands for no label
   LossReduction reduction = LossReduction::mean;
-  bool zero_infinity = false;
+  bool zero_infinity = false;  // true: an infinite loss counts as 0
 };
 
 // For log probabilities [rows, classes] whose rows form sequences, and labels (int32 or int64) that

@@ -274,7 +274,8 @@ void composed_gradient(const GradientCall& call) {
 
 }  // namespace detail
 
-// Registers an operator. Errors as of OperatorRegistry::add.
+// Registers an operator. Errors as of OperatorRegistry::add; operator.incomplete: `compose` beside
+// host, gradient or several outputs.
 template <class A = NoAttributes>
 OperatorFunction<A> register_operator(OperatorRegistry& registry, std::string_view name,
                                       const CustomOperator<A>& custom,

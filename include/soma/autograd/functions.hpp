@@ -86,8 +86,8 @@ Var mse_loss(Tape& tape, const Var& x, const Var& target,
              LossReduction reduction = LossReduction::mean);
 Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target,
                                      LossReduction reduction = LossReduction::mean);
-// The same loss whose positives weigh `positive_weight` as much: one weight,
-// or one for each of the last dimension.
+// The same loss whose positives weigh `positive_weight` as much: one weight, or one for each of the
+// last dimension. Error tensor.shape: the target has another shape.
 Var weighted_binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target,
                                               const Var& positive_weight,
                                               LossReduction reduction = LossReduction::mean);

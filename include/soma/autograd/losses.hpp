@@ -1,6 +1,8 @@
 #pragma once
 // Losses beyond those of autograd/functions.hpp. Each loss is fp32: the mean over elements or rows,
-// their sum, or all values (LossReduction). Targets are constants.
+// their sum, or all values (LossReduction). Targets are constants. Errors tensor.shape (a target of
+// another shape than stated here; where none is stated, that of x), tensor.rank, tensor.dtype,
+// operator.value (a label that is no class, a setting out of its range).
 
 #include <soma/autograd/tape.hpp>
 #include <soma/ops/built_in.hpp>
@@ -58,7 +60,7 @@ Var binary_cross_entropy(Tape& tape, const Var& p, const Var& target,
 Var soft_cross_entropy(Tape& tape, const Var& logits, const Var& shares,
                        LossReduction reduction = LossReduction::mean);
 // For rows a, b [N, C] and marks [N] of a floating type: 1 - cos(a, b) for a mark of 1, max(0,
-// cos(a, b) - margin) for a mark of -1.
+// cos(a, b) - margin) for a mark of -1, 0 for others.
 Var cosine_embedding_loss(Tape& tape, const Var& a, const Var& b, const Var& marks,
                           float margin = 0, LossReduction reduction = LossReduction::mean);
 

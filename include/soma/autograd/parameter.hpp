@@ -37,7 +37,8 @@ struct Parameter {
   Tensor value() const;
   // Not defined() if no gradient came. Sparse only if the parameter is the whole variable. The
   // variable may have a gradient for adjacent rows only: this returns the parameter's share of
-  // these rows, which may be empty.
+  // these rows, which may be empty. Error operator.value: some rows of a variable whose gradient is
+  // sparse.
   Gradient gradient() const;
 };
 

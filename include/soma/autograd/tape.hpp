@@ -76,7 +76,9 @@ class Tape {
   // Applies an operator, and records it if an input has a gradient. Its record says which results
   // have the batch of the inputs, and where (Operator::batch). Errors autograd.foreign_tape (an
   // input is the result of another tape), autograd.freed (an input from before backward or reset),
-  // autograd.not_differentiable (before the operator runs), and the operator's.
+  // autograd.not_differentiable (before the operator runs), autograd.not_finite
+  // (TapeOptions::stop_at_non_finite), tensor.foreign_context (an input of another context),
+  // operator.inputs (a variable without a value), and the operator's.
   VarOutputs apply_all(const Operator& op, const Attributes& attributes,
                        std::span<const Var> inputs);
   // Returns the first output.
@@ -85,11 +87,13 @@ class Tape {
   // Adds d(loss)/d(parameter), times `scale` (loss scaling), to the gradient of every parameter
   // that the loss depends on, and clears the recording. Errors autograd.not_scalar,
   // autograd.no_gradient (nothing to differentiate), autograd.foreign_tape, autograd.freed (a
-  // second backward), autograd.changed_in_place; tensor.shape, tensor.dtype (wrong gradients of an
-  // operator). Wrong arguments change nothing; after any other error the recording is gone and
-  // gradients may be incomplete.
+  // second backward), autograd.changed_in_place, autograd.two_threads, autograd.not_finite;
+  // tensor.shape, tensor.dtype (wrong gradients of an operator); parallel.gradient (a gradient for
+  // several ranks, without a receiver). Wrong arguments change nothing; after any other error the
+  // recording is gone and gradients may be incomplete.
   void backward(const Var& loss, float scale = 1);
-  // The same for any result and its gradient, which has the result's shape.
+  // The same for any result and its gradient, which has the result's shape and a floating type.
+  // Further errors tensor.undefined, tensor.dtype, tensor.shape.
   void backward(const Var& result, const Tensor& gradient);
 
  private:

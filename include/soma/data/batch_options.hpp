@@ -17,10 +17,10 @@ namespace SOMA_NAMESPACE::data {
 // be set.
 struct BatchOptions {
   std::size_t batch_sequences = 32;
-  std::size_t batch_tokens = 0;  // rows, all sequences together
-  bool shuffle = true;           // each epoch in an order of its own
-  std::uint64_t seed = 0;        // for the random orders of the epochs
-  std::size_t shards = default_shards;
+  std::size_t batch_tokens = 0;         // rows, all sequences together
+  bool shuffle = true;                  // each epoch in an order of its own
+  std::uint64_t seed = 0;               // for the random orders of the epochs
+  std::size_t shards = default_shards;  // SequencesOptions::shards: the most ranks of a batch
   bool drop_last = false;  // leave out an epoch's last batch if it reaches neither limit
 };
 

@@ -23,8 +23,8 @@ class ItemDraws {
  public:
   ItemDraws(const Batch& batch, std::uint64_t seed, std::uint32_t stream)
       : batch_(batch), seed_(seed), stream_(stream) {}
-  // Those of sequence i of the batch: 2^32 words. Error data.field: the source does not number its
-  // sequences (Batch::items).
+  // Those of sequence i of the batch: 2^32 words. Errors data.field: the source does not number its
+  // sequences (Batch::items); random.index_range: an epoch of 2^32 or more.
   DrawSequence operator()(std::size_t i) const;
 
  private:
@@ -39,6 +39,7 @@ class MappedSource final : public BatchSource {
   // sequences. The function runs where next() is called. Name and seed are part of the source's
   // identity, so a name stands for one function. The source outlives this.
   using Function = std::function<void(Batch& batch, const ItemDraws& draws)>;
+  // Error data.field: an empty name.
   MappedSource(BatchSource& source, std::string name, std::uint64_t seed, Function function);
 
   // Errors of the source and the function, and data.field: the function changed the sequences, or

@@ -24,7 +24,8 @@ namespace SOMA_NAMESPACE::data {
 class Prefetch final : public BatchSource {
  public:
   static constexpr std::size_t most_ahead = 1024;
-  // Up to `ahead` batches (1 to most_ahead) wait in a ring. Error executor.thread_start.
+  // Up to `ahead` batches wait in a ring; numbers outside of 1 to most_ahead are limited to that
+  // range. Error executor.thread_start.
   explicit Prefetch(BatchSource& source, std::size_t ahead = 2);
   // Leaves the source somewhere ahead of position().
   SOMA_INLINE ~Prefetch() override;

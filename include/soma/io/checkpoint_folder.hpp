@@ -31,7 +31,8 @@ namespace SOMA_NAMESPACE {
 Checkpoint load_checkpoint(Context& context, std::string_view path);
 
 struct CheckpointFolderOptions {
-  std::size_t keep = 3;  // the newest that many stay; 0: all. The best one is not among them.
+  // The number of newest checkpoints that stay, without the best one, which always stays; 0: all.
+  std::size_t keep = 3;
 };
 
 // Only one object at a time, in this process or another, may use a folder: it holds the folder's
@@ -62,8 +63,8 @@ class CheckpointFolder final : public CheckpointStore {
   // match its checksums was damaged later. That should not end a run that can resume from the
   // previous checkpoint: the log gets a warning, the folder is renamed to ".damaged", and the next
   // older checkpoint is loaded. A warning also names each path of others with a checkpoint's name.
-  // Error checkpoint.damaged: there are checkpoints, and none is
-  // complete (then none is renamed). Other errors as of load_checkpoint.
+  // Error checkpoint.damaged: there are checkpoints, and none is complete (then none is renamed).
+  // Other errors as of load_checkpoint.
   SOMA_INLINE bool load_latest(Context& context, Checkpoint& checkpoint) override;
   // As load_latest(), but returns the name only: every rank reads for itself. Costs reading the
   // whole checkpoint once, for the checksums.

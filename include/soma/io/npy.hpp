@@ -1,5 +1,6 @@
 #pragma once
-// NumPy's .npy files: one tensor in a file. fp32, fp16, int8, uint8, int32, int64 and bool.
+// NumPy's .npy files: one tensor in a file. fp32, fp16, int8, int16, int32, int64, uint8, uint16,
+// uint32 and bool.
 
 #include <soma/io/atomic_file.hpp>
 #include <soma/io/mapped_file.hpp>

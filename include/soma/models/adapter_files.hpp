@@ -39,7 +39,8 @@ AdapterConfig load_adapter(Context& context, const nn::Products& products,
 // before all is checked. Errors file.read, safetensors.*, those of adapter_config_from_json;
 // models.weights_file: no adapter_model.safetensors; state.missing_name, state.extra_name: a matrix
 // without its partner, or of no linear layer; state.shape: the adapter of another model, with the
-// shapes of both; operator.value: the model has adapters already.
+// shapes of both; state.dtype: numbers that are not floating-point; operator.value: the model has
+// adapters already.
 template <class Model>
 AdapterConfig load_adapter(Context& context, const Model& model, const nn::Scope& scope,
                            const std::string& folder) {

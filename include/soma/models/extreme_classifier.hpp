@@ -77,8 +77,9 @@ class ExtremeClassifier final : public nn::Task {
 
   const Parameters& parameters() const override { return parameters_; }
   double learning_rate() const override { return 1e-3; }
-  // In training, the loss over the sampler's set; otherwise the exact loss. Error train.options:
-  // not a network; so for all functions below that speak of samplers, hidden layers or hashes.
+  // In training, the loss over the sampler's set; otherwise the exact loss. Error train.label: a
+  // batch without label lists. A model that is no network has Error train.options here, and in all
+  // functions below that use samplers, hidden layers or hashes.
   SOMA_INLINE Forward forward(Tape& tape, const data::Batch& batch) override;
   // An index uses the queries of the whole batch, but a rank has only its part.
   SOMA_INLINE bool takes_parts() const override;

@@ -29,16 +29,17 @@ enum class ExtremeKind : std::uint8_t {
 };
 inline constexpr std::string_view extreme_kind_names[] = {"automatic", "linear", "tree", "network"};
 
-// 0 and `automatic` stand for the rule.
+// The defaults of kind, c, passes and memory stand for rules.
 struct ExtremeFitOptions {
   ExtremeKind kind = ExtremeKind::automatic;
-  // C of the squared hinge. Rule: linear, the best of 0.25, 1 and 4 for points that are held out;
-  // tree, 1.
+  // C of the squared hinge, at most 1e6. Rule: linear, the best of 0.25, 1 and 4 for points that
+  // are held out; tree, 1.
   double c = 0;
   std::size_t passes = 0;   // over all points; rule: linear 8, a node of a tree 4
   bool raw_values = false;  // values are not weighted, and points keep their lengths
-  double strength = 0.35;   // the exponent of g, linear only (PointWeightOptions)
-  double held_out = 0.1;    // share of the points that choose C, at most 5,000; 0: C is 1
+  double strength = 0.35;   // the exponent of g, 0 to 2, linear only (PointWeightOptions)
+  // Share of the points that are held out to choose C, 0 to 0.5, at most 5,000 points; 0: C is 1.
+  double held_out = 0.1;
   std::uint64_t seed = 0;
   nn::LabelTreeOptions tree{};
   std::size_t beam = 10;     // nodes of a level that an answer follows
@@ -59,8 +60,8 @@ struct ExtremeFit {
   std::uint64_t memory = 0;  // bytes that the solver takes at most
 };
 
-// Linear up to 2,000 classes, while weights and dual values take at most a quarter of the memory;
-// else a tree.
+// Linear up to 2,000 classes, while weights and dual values take at most half of `memory` bytes (0:
+// a quarter of the machine's memory); else a tree.
 ExtremeKind extreme_kind_for(const data::SparsePoints& points, std::uint64_t memory);
 // The bytes of weights and dual values of the linear kind.
 std::uint64_t extreme_linear_bytes(const data::SparsePoints& points);

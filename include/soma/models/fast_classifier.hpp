@@ -111,14 +111,14 @@ class FastClassifier final : public nn::Task {
   }
 
   // The class of a text, without a tape: microseconds. A text of nothing but white space has
-  // no_answer(). Thread-safe while the model is not trained.
-  // Error models.not_finite.
+  // no_answer(). Thread-safe while the model is not trained. Error models.not_finite.
   Prediction predict(std::string_view text) const;
   std::vector<Prediction> predict(std::span<const std::string_view> texts) const;
 
   const Parameters& parameters() const override { return parameters_; }
   SOMA_INLINE std::size_t classes() const override;
   double learning_rate() const override { return fast_learning_rate; }
+  // Errors nn.no_parameters (a classifier that fit() made), train.label (a batch without labels).
   SOMA_INLINE Forward forward(Tape& tape, const data::Batch& batch) override;
   bool takes_parts() const override { return true; }
   SOMA_INLINE double loss_count(const data::Batch& batch) const override;

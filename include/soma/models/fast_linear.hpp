@@ -28,14 +28,14 @@
 
 namespace SOMA_NAMESPACE::models {
 
-// A number below 0 and a 0 leave the choice to the rules (fast_fit_rules()).
+// The defaults of numbers with a rule leave the choice to the rule.
 struct FastFitOptions {
-  double c = 0;                  // for the solver; rule: 1
-  double strength = -1;          // the exponent of g; rule: 0.5 up to 16 classes, else 0.35
-  std::int64_t parts = -1;       // parts of words of up to so many characters; 0: none; rule: 5 for
-                                 // texts of at most 400 bytes on average, else none
-  std::int64_t parts_from = -1;  // rule: 2 for two classes, else 3
-  std::uint64_t ngrams = 0;      // rule: 2
+  double c = 0;                  // C of the solver's loss (PanelOptions); rule: 1
+  double strength = -1;          // the exponent of g, 0 to 4; rule: 0.5 up to 16 classes, else 0.35
+  std::int64_t parts = -1;       // parts of words of up to so many characters, at most 16; 0: none;
+                                 // rule: 5 for texts of at most 400 bytes on average, else none
+  std::int64_t parts_from = -1;  // characters of the shortest part; rule: 2 for two classes, else 3
+  std::uint64_t ngrams = 0;      // runs of up to so many words, at most 8; rule: 2
   std::uint64_t passes = 0;      // rule: 6, of a stream 3
   std::int64_t bag_width = -1;   // columns of the embedding bag; 0: none; rule: none up to 16
                                  // classes and with several labels, 32 up to 64, else 64
@@ -100,7 +100,8 @@ class FastLinear {
   // bit. Error models.config_value: keep is 0 or out of range.
   void save(Record& record, StateDict& state, const FastSaveOptions& options = {}) const;
 
-  // The probability of each class; with several labels each alone. Thread-safe.
+  // The probability of each class; with several labels each alone. Thread-safe. Error
+  // models.not_finite: broken weights.
   std::vector<float> probabilities(std::string_view text) const;
 
   data::LabelKind kind() const;

@@ -35,8 +35,7 @@ enum class TrainedTokens : std::uint8_t { answers, all };
 inline constexpr std::string_view trained_tokens_names[] = {"answers", "all"};
 
 struct LanguageModelOptions {
-  // The most rows of a sequence; longer documents are cut into windows. 0: the model's positions,
-  // at most 1,024.
+  // The most rows of a sequence; longer documents are cut into windows. 0: usual_length().
   std::size_t length = 0;
   std::size_t overlap = 0;  // data::WindowOptions::overlap
   TrainedTokens trained = TrainedTokens::answers;
@@ -57,8 +56,8 @@ struct LanguageModelOptions {
   nn::InitialStore* later = nullptr;
 };
 
-// The most rows of a sequence where `length` is 0: the model's positions, at most 1,024; else
-// `length`.
+// The most rows of a sequence: `length`, or for 0 the model's positions or its sliding window, at
+// most 1,024.
 std::size_t usual_length(const DecoderConfig& config, std::size_t length = 0);
 
 struct SaveLanguageModelOptions {
@@ -71,8 +70,8 @@ class LanguageModel final : public nn::Task {
  public:
   // A model with initial weights. `files`: the tokenizer's files, which save() writes. Errors
   // models.config_value (a length beyond learned positions or a sliding window, a table with fewer
-  // rows than the tokenizer has ids), train.options (an overlap that is not below the length), and
-  // those of Decoder.
+  // rows than the tokenizer has ids, an eos_token_id beyond the table), train.options (an overlap
+  // that is not below the length), and those of Decoder.
   LanguageModel(Context& context, text::ByteTokenizer tokenizer, const DecoderConfigFile& file,
                 const LanguageModelOptions& options, NamedFiles files = {});
 

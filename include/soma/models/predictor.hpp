@@ -33,8 +33,8 @@ struct PredictorOptions {
   // The most tokens of a batch (AnswerOptions), at least those of the longest text. 0: 4096, or
   // max_length if that is more.
   std::size_t most_tokens = 0;
-  // The number of calls that compute at once, each in memory of its own. The context's threads
-  // serve all of them in turn.
+  // The number of calls that compute at once, at least 1, each in memory of its own. The context's
+  // threads serve all of them in turn.
   std::size_t lanes = 1;
   // Parameters that are whole fp32 tensors of the file stay in the mapped file: loading takes
   // milliseconds, and processes share these pages. A file that is cut while it is mapped ends the

@@ -67,7 +67,7 @@ class TextClassifier final : public nn::Task {
   // A classifier with initial weights. The configuration takes the tokenizer's vocabulary. Errors
   // models.config_value (fewer than two labels for kind one, no label for several, more than one
   // name for a number; a label that is empty, contains a tab or an end of line, or appears twice;
-  // max_length beyond the positions; and those of BertModel).
+  // max_length beyond the positions), operator.value (class_weights), and those of BertModel.
   TextClassifier(Context& context, text::Tokenizer tokenizer, const BertConfig& config,
                  const TextClassifierOptions& options);
 

@@ -33,7 +33,8 @@ class BatchNorm {
   BatchNorm() = default;
   // Error operator.value: an epsilon that is not above 0, a momentum that is not 0 to 1.
   BatchNorm(const Scope& scope, std::size_t channels, const BatchNormOptions& norm_options = {});
-  // Errors tensor.shape, operator.value (a channel with a single element in training).
+  // Errors tensor.shape, operator.value (a channel with a single element in training), tensor.dtype
+  // (running statistics that are not fp32 in training).
   Var operator()(Tape& tape, const Var& x) const;
   void collect(Collector& collector) const;
   void describe(Record& record) const;

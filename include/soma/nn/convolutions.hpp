@@ -31,11 +31,12 @@ Var convolution_transpose_at(const ProductSite& site, Tape& tape, const Var& x, 
                              const Var& bias, const TransposedSetting& setting);
 
 struct Conv1dOptions {
-  std::size_t stride = 1, pad = 0;  // zeros before the signal, and behind it if not set:
-  std::optional<std::size_t> pad_behind{};
-  std::size_t dilation = 1, groups = 1;  // as in ConvolutionSetting
+  std::size_t stride = 1;                   // elements from one window to the next
+  std::size_t pad = 0;                      // zeros before the signal
+  std::optional<std::size_t> pad_behind{};  // zeros behind the signal; not set: as many as `pad`
+  std::size_t dilation = 1, groups = 1;     // as in ConvolutionSetting
   // A result reads its own element and earlier ones: (kernel - 1) dilation zeros before the signal,
-  // none behind it. Then `pad` and `pad_behind` stay as they are here.
+  // none behind it. `pad` and `pad_behind` must then have their defaults.
   bool causal = false;
   bool bias = true;
   bool edge = false;  // the first or the last layer of a model (nn/product_site.hpp)
@@ -84,8 +85,9 @@ class ConvTranspose2d {
 };
 
 struct ConvTranspose1dOptions {
-  std::size_t stride = 1, pad = 0;  // as many elements fewer at each end
-  std::size_t extra = 0;            // elements behind the result's last, below the stride
+  std::size_t stride = 1;  // elements from one window of the result to the next
+  std::size_t pad = 0;     // elements that the result loses at each end
+  std::size_t extra = 0;   // elements that the result gains behind its last, below the stride
   std::size_t dilation = 1, groups = 1;
   bool bias = true;
   bool edge = false;  // as in Conv1dOptions

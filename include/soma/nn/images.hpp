@@ -73,9 +73,9 @@ class AveragePool1d {
 };
 
 struct UpsampleOptions {
-  std::size_t factor = 2;
-  bool bilinear = false;  // false: each pixel is repeated
-  bool align_corners = false;
+  std::size_t factor = 2;      // height and width grow by it
+  bool bilinear = false;       // false: each pixel is repeated
+  bool align_corners = false;  // ResizeSetting::align_corners, for bilinear
 };
 void fields(FieldVisitor& visitor, UpsampleOptions& options);
 

@@ -48,7 +48,8 @@ class KeyValueCache {
   // Forgets a sequence; those behind it move up.
   void remove(std::size_t sequence);
 
-  // Begins a step with so many new rows of each sequence, 0 for those that wait.
+  // Begins a step with so many new rows of each sequence, 0 for those that wait. Error
+  // tensor.shape: not a number for each sequence.
   void begin(std::span<const std::size_t> new_rows);
   // The new rows of the step, as sequences.
   const Sequences& step() const { return step_; }

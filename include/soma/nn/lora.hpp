@@ -32,9 +32,9 @@
 namespace SOMA_NAMESPACE::nn {
 
 struct LoraOptions {
-  std::size_t rank = 8;
-  float alpha = 16;
-  float dropout = 0;
+  std::size_t rank = 8;          // r, at least 1
+  float alpha = 16;              // above 0; s = alpha / r
+  float dropout = 0;             // probability for the input of A
   bool rank_stabilised = false;  // s = alpha / sqrt(r) (arXiv 2312.03732)
   // Names of layers, whole or from a dot on: "c_attn", "self_attn.q_proj". "all-linear": all linear
   // layers but the last, which has the model's classes.

@@ -78,8 +78,8 @@ class RegressionTask final : public Task {
 template <class Model>
 class MultiLabelTask final : public Task {
  public:
-  // Error operator.value: the number of positive_weights is not the number of labels, or one is not
-  // finite or below 0.
+  // Error operator.value: the number of positive_weights is not the number of labels, one is not
+  // finite or below 0, or all are 0.
   MultiLabelTask(const Model& model, std::size_t label_count,
                  std::vector<float> positive_weights = {})
       : model_(model),

@@ -86,7 +86,8 @@ Products products(const Module& module, std::string_view path = {}) {
 }
 
 // linear() at a site: in the formats of the tape's precision for that site, with the site's
-// adapter.
+// adapter. Errors those of linear(); autograd.options: packed weights (TapeOptions::packed) and a
+// precision that converts operands.
 Var linear_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
               const Var& bias = {}, const LinearSetting& setting = {}, const Var& residual = {});
 

@@ -58,7 +58,8 @@ struct RecurrentWeights {
 
 }  // namespace detail
 
-// The common base of Gru, Lstm and Rnn.
+// The common base of Gru, Lstm and Rnn. Errors of the constructors: operator.value (a width or
+// layers of 0), random.probability (dropout).
 class RecurrentLayers {
  public:
   void collect(Collector& collector) const;

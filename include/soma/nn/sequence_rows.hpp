@@ -11,7 +11,8 @@ namespace SOMA_NAMESPACE::nn {
 class SequenceRows {
  public:
   // x is [rows, C], which stays as it is, or [B, T, C]: B sequences of T rows each. Errors
-  // tensor.rank, ragged.ordinals (the first dimension of [B, T, C] has sequences of several rows).
+  // tensor.rank, operator.sequences (the batch is another dimension than the first),
+  // ragged.ordinals (the first dimension of [B, T, C] has sequences of several rows).
   SequenceRows(Tape& tape, const Var& x);
 
   const Var& rows() const { return rows_; }

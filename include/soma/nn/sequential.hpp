@@ -43,8 +43,9 @@ class Sequential {
   Sequential() = default;
 
   // Appends a module, or a function of a tape and a variable; the first one may take (tape, batch),
-  // for the fields of a batch. Its parameters are named
-  // "<name>.<parameter>". Error state.duplicate_name.
+  // for the fields of a batch. Its parameters are named "<name>.<parameter>". Error
+  // state.duplicate_name. A call that gives a variable to a module that takes a batch is Error
+  // operator.value.
   template <class Module>
   Sequential& add(std::string name, Module module) {
     for (const StepUse& step : steps_)

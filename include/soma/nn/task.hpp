@@ -97,7 +97,7 @@ Pieces pieces_of(const Model& model) {
 template <class Model>
 class ClassificationTask final : public Task {
  public:
-  // Error operator.value: the number of class_weights is not the number of classes.
+  // Error operator.value: class_weights that check_class_weights() refuses.
   ClassificationTask(const Model& model, std::size_t class_count,
                      std::vector<float> class_weights = {})
       : model_(model),

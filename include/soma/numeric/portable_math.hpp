@@ -3,11 +3,10 @@
 // -ffp-contract: learning-rate schedules, bias corrections and initialisers must not depend on the
 // host's libm. Not for inner loops.
 //
-// Two rules ensure it. A product that is fused with a sum is written as
-// fused_multiply_add(). A product that
-// must not be fused passes through rounded(), which a compiler cannot look into; results pass
-// through it too, because a caller may add to them. Error bounds are in units in the last place of
-// the result; the tests measure against long double.
+// Two rules ensure it. A product that is fused with a sum is written as fused_multiply_add(). A
+// product that must not be fused passes through rounded(), which a compiler cannot look into;
+// results pass through it too, because a caller may add to them. Error bounds are in units in the
+// last place of the result; the tests measure against long double.
 
 #include <soma/base/config.hpp>
 #include <soma/numeric/fused.hpp>

@@ -131,7 +131,7 @@ struct Scaling {
   friend constexpr bool operator==(const Scaling&, const Scaling&) = default;
 };
 
-// Columns and rows that one scale covers; 0 means all of them.
+// Rows and columns that one scale covers; 0 means all of them.
 struct ScalingBlock {
   std::size_t rows, columns;
 };
@@ -165,8 +165,8 @@ constexpr bool is_square(Granularity granularity) {
   return block.rows == block.columns;
 }
 
-// The number of scales of a matrix: `rows` x `columns`, row-major. A tensor has one scale even if
-// it is empty; rows and blocks have none if there are no elements to cover.
+// The number of scales of a matrix: `rows` x `columns`, row-major. A tensor and a row have one
+// scale even if they are empty; blocks have none if there are no elements to cover.
 struct ScaleGrid {
   std::size_t rows, columns;
   constexpr std::size_t size() const { return rows * columns; }

@@ -101,7 +101,7 @@ void fields(FieldVisitor& visitor, EmbeddingSetting& setting);
 
 struct NormSetting {
   float epsilon = 1e-5f;
-  bool rms = false;
+  bool rms = false;  // true: RMS norm; false: layer norm
 };
 void fields(FieldVisitor& visitor, NormSetting& setting);
 
@@ -142,7 +142,8 @@ inline constexpr std::uint32_t as_before = 0xFFFFFFFF;
 // A pool has strides and padding on both sides alone.
 struct ConvolutionSetting {
   std::size_t stride_height = 1, stride_width = 1;
-  std::size_t pad_height = 0, pad_width = 0;  // zeros before the image, and behind it if not set:
+  std::size_t pad_height = 0, pad_width = 0;  // zeros before the image
+  // Zeros behind the image; as_before: as many as before it.
   std::uint32_t pad_height_behind = as_before, pad_width_behind = as_before;
   std::uint32_t dilation_height = 1, dilation_width = 1;  // from a pixel of the window to the next
   // The channels of x and of the result are in so many groups, and a result reads its own group.

@@ -15,7 +15,7 @@
 namespace SOMA_NAMESPACE::optim {
 
 struct AdafactorOptions {
-  double beta2_decay = -0.8;   // step t replaces a share t^beta2_decay of the stored means
+  double beta2_decay = -0.8;   // step t replaces a share t^beta2_decay of the means; at most 0
   double floor = 0x1p-23;      // epsilon 1 of PyTorch: least mean of squares, and least root
   double least_scale = 1e-3;   // epsilon 2: least root mean square of weights
   double clip = 1;             // largest root mean square of an update, before rate and scale

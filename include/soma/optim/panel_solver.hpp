@@ -54,13 +54,15 @@ struct PanelModel {
   HeapVector<float> weights;  // [panels][feature_count, width]
   HeapVector<float> bias;     // [panels, width]
 
-  // The same weights from [feature_count, class_count] and [class_count], as files keep them.
+  // The same weights from [feature_count, class_count] and [class_count], as files keep them. Error
+  // convert.size_mismatch.
   static PanelModel of_rows(Heap& heap, std::size_t feature_count, std::size_t class_count,
                             std::span<const float> weights, std::span<const float> bias);
 
   float weight(std::size_t feature, std::size_t of_class) const;
   // Writes the scores of a row for all classes to `scores`, which has panels * width places.
-  // Features are below feature_count. Thread-safe.
+  // Features are below feature_count. Thread-safe. Error convert.size_mismatch: not a value for
+  // each feature, or too few places.
   void score(const Context& context, std::span<const std::int32_t> features,
              std::span<const float> values, float bias_value, std::span<float> scores) const;
 };

@@ -24,7 +24,7 @@ RmsSetting rms_setting(const Slot& slot, const Step& step, const StepStorage& st
 struct RmsPropOptions {
   double alpha = 0.99;  // share of the old mean of squares that a step keeps
   double epsilon = 1e-8;
-  float momentum = 0;
+  float momentum = 0;  // 0: none, and no state for it
   StepStorage storage{};
 };
 void fields(FieldVisitor& visitor, RmsPropOptions& options);

@@ -22,7 +22,8 @@
 namespace SOMA_NAMESPACE::optim {
 
 // The base class of row optimizers. Their states have names and shapes of their own, so it
-// overrides state() and load_state().
+// overrides state() and load_state(). Errors of the constructors: context.no_sparse, tensor.dtype,
+// tensor.rank (a scalar), operator.value (weight_decay, an option out of its range).
 class RowOptimizer : public Optimizer {
  public:
   SOMA_INLINE void describe(Record& record) const final;

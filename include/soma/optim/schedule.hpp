@@ -83,18 +83,19 @@ class RateFunction {
 struct Schedule {
   std::optional<double> rate{};  // not set: the trainer takes the task's
   Decay decay = Decay::constant;
-  std::uint64_t warmup = 0;
+  std::uint64_t warmup = 0;    // steps; 0: none
   std::uint64_t steps = 0;     // in the whole training, for a decay that depends on them
-  double final_ratio = 0;      // linear, cosine, one_cycle, warm_restarts; the least with plateau
-  std::uint64_t every = 1;     // steps; step, exponential, warm_restarts
-  double factor = 0.1;         // step, exponential, plateau, milestones
+  double final_ratio = 0;      // 0 to 1: linear, cosine, one_cycle, warm_restarts; the least with
+                               // plateau
+  std::uint64_t every = 1;     // steps, at least 1: step, exponential, warm_restarts
+  double factor = 0.1;         // above 0, at most 1: step, exponential, plateau, milestones
   std::uint64_t patience = 2;  // plateau: evaluations without improvement before a reduction
   // plateau: an evaluation improves on the best if it is better by more than this share of the
   // best's size; 0: if it is better at all.
   double threshold = 1e-4;
-  std::vector<std::uint64_t> milestones{};  // ascending, since the warm-up
-  double start_ratio = 0.04;                // one_cycle
-  std::uint64_t growth = 1;                 // warm_restarts
+  std::vector<std::uint64_t> milestones{};  // ascending, in steps since the warm-up
+  double start_ratio = 0.04;                // 0 to 1: one_cycle
+  std::uint64_t growth = 1;                 // at least 1: warm_restarts
   RateFunction function{};                  // own
   std::string name{};                       // the function's
 

@@ -10,8 +10,9 @@
 namespace SOMA_NAMESPACE::optim {
 
 struct SgdOptions {
-  float momentum = 0, dampening = 0;
-  bool nesterov = false;
+  float momentum = 0;     // the share of the last step's direction that a step keeps
+  float dampening = 0;    // the share of a gradient that does not enter the direction
+  bool nesterov = false;  // steps by the direction that the next step would keep, too
   StepStorage storage{};
 };
 void fields(FieldVisitor& visitor, SgdOptions& options);

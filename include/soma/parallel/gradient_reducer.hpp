@@ -12,9 +12,9 @@
 // starts as soon as few enough are in transit, and advances whenever the next addend comes; nothing
 // waits before finish(). Once a bucket is summed, its gradients are passed to their parameters, and
 // its memory is free again: gradients with a narrower storage type take fp32 memory only until
-// their last addend. Sparse addends (embeddings, the last that backward makes) are
-// summed in finish(): first the lists of rows, then the values on the union of all ranks' rows.
-// Sparse addends, and later ones, stay until then: so call finish() after each batch.
+// their last addend. Sparse addends (embeddings, the last that backward makes) are summed in
+// finish(): first the lists of rows, then the values on the union of all ranks' rows. Sparse
+// addends, and later ones, stay until then: so call finish() after each batch.
 //
 // If ranks share the rows of all parameters (ZeRO), each rank gets the sums of its own rows only
 // (Gradient::first_row): a bucket is reduce-scattered along these rows and nothing is sent back.
@@ -41,7 +41,7 @@
 namespace SOMA_NAMESPACE {
 
 struct GradientReducerOptions {
-  std::size_t bucket_bytes = std::size_t{4} << 20;
+  std::size_t bucket_bytes = std::size_t{4} << 20;  // a bucket with that many fp32 bytes is full
   bool overlap = true;         // buckets leave while backward goes on; false: all in finish()
   bool keep_own_rows = false;  // each rank gets the sums of its rows only (RowPartition)
   // The format in transit: fp32, or numbers rounded to another format. Then the bits of sums depend

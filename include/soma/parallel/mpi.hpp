@@ -68,10 +68,9 @@ inline void check(std::string_view call, int code) {
 // If an exception leaves its scope, MPI stays initialised, because MPI_Finalize would wait for
 // ranks that may be waiting for this one. The host catches the exception and says what happened.
 // The end of its process then ends the processes of all ranks with exit code 1 (MPI_Abort), even if
-// main() returns 0. If MPI offers no more than MPI_THREAD_FUNNELED,
-// communicators belong to the thread that made this object. MPI waits here for all processes
-// without a limit: a host that needs a limit enforces it on another thread. Error
-// parallel.transport.
+// main() returns 0. If MPI offers no more than MPI_THREAD_FUNNELED, communicators belong to the
+// thread that made this object. MPI waits here for all processes without a limit: a host that needs
+// a limit enforces it on another thread. Error parallel.transport.
 //
 // Open MPI over TCP lets a receiver ask for the pieces of a large message. Two ranks that exchange
 // such messages then wait for each other: between two hosts with 1 Gbit/s, both directions together

@@ -22,7 +22,7 @@ struct PieceCost {
   double forward_seconds = 0, backward_seconds = 0;
   std::uint64_t saved_bytes = 0;      // kept from forward to backward
   std::uint64_t boundary_bytes = 0;   // bytes of its result, which a cut behind it sends
-  std::uint64_t parameter_bytes = 0;  // as trained: weights, gradients and moments not counted
+  std::uint64_t parameter_bytes = 0;  // its weights alone, in their types
   // True if the piece shares a variable with an earlier piece: no cut may come before it.
   bool joined = false;
 };

@@ -27,7 +27,8 @@ std::string find_non_finite(const Tensor& tensor);
 
 }  // namespace detail
 
-// Error neuroncore.run_options: numbers are asked for that this device does not look at.
+// Error neuroncore.run_options: stop_at_non_finite of a device that is not eager, or whose core
+// does not compute (`computes`).
 void check_run_options(const RunOptions& options, bool computes);
 
 class FiniteCheck {

@@ -48,8 +48,8 @@ class NeuronCoreDevice final : public Device {
   // The program of an operator: its own, or the built-in one; nullptr: it has none.
   const Program* program_of(const Operator& op) const;
 
-  // Errors neuroncore.* of the program; of a lazy device, those of programs that were recorded
-  // earlier too.
+  // Errors neuroncore.* of the program; of a device that is not eager, executable.missing and
+  // executable.stream; of a lazy device, errors of calls that were recorded earlier too.
   SOMA_INLINE void run(const Operator& op, const OperatorCall& call) override;
 
   // Lazy mode: runs all recorded calls as one launch. In other modes nothing waits, and the call

@@ -70,8 +70,7 @@ double measured_copy_rate(Context& context);
 }  // namespace detail
 
 // Measuring takes a tenth of a second; `yes` also 128 MiB of the context's memory, which it gives
-// back.
-// Error memory.exhausted.
+// back. Error memory.exhausted.
 HostDescription describe_host(Context& context, Measure measure = Measure::yes);
 
 std::string to_string(const HostDescription& host);

@@ -32,7 +32,7 @@ struct CodecParams {
   bool plain_bf16;            // bf16 itself: nearest-even is an addition and a shift
   bool deep;  // no zero, or normal numbers among fp32's subnormals, which need normalising
 
-  bool rare;  // one of the things below, which the common loop leaves out
+  bool rare;  // one of the things below, or no zero: the common loop leaves them out
   bool flush_subnormals, nan_is_negative_zero, is_signed, nan_is_max;
   RoundingMode mode;
   DrawMapping draws;  // of stochastic rounding

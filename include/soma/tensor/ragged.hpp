@@ -25,8 +25,8 @@ struct SequencesOptions {
   // Empty: first_ordinal and the numbers after it.
   std::span<const std::uint64_t> ordinals{};
   std::uint64_t first_ordinal = 0;
-  // Sums over the rows of the batch are cut into this number of parts (a power of two), so that
-  // their order does not depend on the machine.
+  // Sums over the rows of the batch are cut into this number of parts (a power of two, at most
+  // max_shards), so that their order does not depend on the machine.
   std::size_t shards = default_shards;
   // How many rows of each sequence, from its first on, are its own: the others are padding, which
   // attention does not look at. Empty: all are.

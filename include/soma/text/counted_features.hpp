@@ -32,9 +32,9 @@ constexpr bool are_short(std::uint64_t bytes, std::uint64_t texts) { return byte
 
 struct CountedFeatureOptions {
   std::size_t ngrams = 2;      // runs of 1 to `ngrams` neighbouring words, 1 to 8
-  std::size_t parts_from = 0;  // parts of words have parts_from to `parts` characters; 0: none
-  std::size_t parts = 0;       // at most 16
-  double part_weight = 0.7;    // the length of parts beside that of words
+  std::size_t parts_from = 0;  // characters of the shortest part of a word, 1 to `parts`
+  std::size_t parts = 0;       // characters of the longest one, at most 16; both 0: no parts
+  double part_weight = 0.7;    // the length of parts beside that of words, 0 to 100
   double strength = 0.5;       // the exponent of g, 0 to 4; 0: g is 1
   bool drop_single = false;    // features of one text only find no row
 };

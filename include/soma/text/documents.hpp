@@ -29,9 +29,9 @@ struct DocumentOptions {
 // The documents of files, in order. Names decide the format, before an optional .gz: .jsonl and
 // .ndjson are JSON lines, .csv and .tsv tables with a header; all others are plain text, whose line
 // ends stay as they are. UTF-16 and byte order marks are read as everywhere. `operation` names the
-// caller in messages. Errors file.read, text.row_json (no object with such texts),
-// text.row_encoding, text.column (a table without such columns), text.row_columns,
-// text.file_empty, and those of RecordReader.
+// caller in messages. Errors file.read, text.row_json (no object with such texts), text.row_empty
+// (an empty answer), text.row_encoding, text.column (a table without such columns),
+// text.row_columns, text.file_empty, and those of RecordReader.
 std::vector<DocumentRow> read_documents(std::span<const std::string> files,
                                         const DocumentOptions& options = {},
                                         std::string_view operation = "read_documents");

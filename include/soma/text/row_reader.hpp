@@ -48,6 +48,7 @@ class RowReader {
   //   text.row_empty     nothing but white space for a text
   //   text.row_encoding  a zero byte, or bytes that are not UTF-8
   //   text.row_too_long  more than max_row_bytes
+  //   text.header        the header once more; with Header::detect also a row labelled as it is
   // Further errors: text.file_empty (not one good row), file.read, text.file_gzip,
   // text.file_changed, runtime.stopped (RowOptions::stop).
   bool next(Row& row);

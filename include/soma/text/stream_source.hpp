@@ -32,7 +32,7 @@ using EncodePair =
 struct StreamOptions {
   RowOptions rows{};
   data::BatchOptions batches{};
-  std::size_t buffer_rows = 10000;  // how many rows the next one is drawn from; not 0
+  std::size_t buffer_rows = 10000;  // rows that the next one is drawn from; 0 counts as 1
   std::size_t max_tokens = 512;     // no text has more: encode has to cut
   std::uint64_t settings = 0;       // another number for another `encode`
   EncodePair encode_pair{};         // encodes pairs (rows.pair_column), instead of encode

@@ -100,9 +100,8 @@ void read_special_tokens(const SettingsReader& settings, const Json& root,
 // `options` with the settings of a tokenizer_config.json, by the table of base/model_keys.hpp: how
 // text is split (if its class reads that, see tokenizer_classes.hpp), special tokens,
 // split_special_tokens (the opposite of special_in_text), model_max_length and truncation_side.
-// read_added_tokens reads added_tokens_decoder. Error
-// text.tokenizer_file: another kind of tokenizer, or settings that BERT's tokenizer here does not
-// have.
+// read_added_tokens reads added_tokens_decoder. Error text.tokenizer_file: another kind of
+// tokenizer, or settings that BERT's tokenizer here does not have.
 TokenizerOptions read_tokenizer_config(std::string_view content, TokenizerOptions options = {},
                                        std::string_view name = "memory");
 

@@ -21,8 +21,8 @@ namespace SOMA_NAMESPACE::train {
 struct ConsoleProgressOptions {
   bool terminal = false;            // isatty() of the stream, which only the host knows
   double peak_gflops = 0;           // for all threads; 0: no share of the peak is shown
-  double seconds_between = 10;      // lines, where it is no terminal
-  std::uint64_t steps_between = 0;  // instead of seconds
+  double seconds_between = 10;      // seconds from one line to the next, without a terminal
+  std::uint64_t steps_between = 0;  // steps from one line to the next; 0: seconds_between decides
 };
 void fields(FieldVisitor& visitor, ConsoleProgressOptions& options);
 

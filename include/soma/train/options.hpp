@@ -37,16 +37,17 @@ struct AverageOptions {
 void fields(FieldVisitor& visitor, AverageOptions& options);
 
 struct TrainerOptions {
-  std::uint64_t epochs = 1;
+  std::uint64_t epochs = 1;     // at most 2^24; 0: as many as max_steps needs
   std::uint64_t max_steps = 0;  // 0: as many as the epochs have
   std::size_t batch_size = 32;  // for sources that the trainer makes
   std::size_t accumulate = 1;   // batches whose gradients make one step
   // Not set: schedule.rate, and if that is not set, the task's own learning rate
-  // (Task::learning_rate()).
+  // (Task::learning_rate()). Error train.options if both are set.
   std::optional<double> learning_rate{};
   optim::Schedule schedule{.decay = optim::Decay::linear};
   // The host's own optimizer of the task's parameters; it stays with the caller. nullptr: an AdamW
-  // with the next two options, with states in the precision's format for moments.
+  // with the next two options (an error beside an optimizer), with states in the precision's format
+  // for moments.
   optim::Optimizer* optimizer = nullptr;
   std::optional<double> weight_decay{};  // none: 0.01
   bool decay_all = false;                // biases and norms as well
@@ -59,9 +60,10 @@ struct TrainerOptions {
   NonFinite non_finite = NonFinite::stop;
   // True: each parameter is stepped once its gradient is complete, while backward goes on, and
   // gives the gradient back: the same bits, and at most a few gradients exist at once. Wants one
-  // process, clip 0, one batch a step (accumulate), no loss scale and NonFinite::stop; else error
-  // train.options. The optimizer's step() is called for one variable at a time. After a gradient
-  // that is not finite (train.not_finite) parameters nearer to the loss have been stepped.
+  // process, clip 0, one batch a step (accumulate), no loss scale, NonFinite::stop and no
+  // `gradients` of the host's own; else error train.options. The optimizer's step() is called for
+  // one variable at a time. After a gradient that is not finite (train.not_finite) parameters
+  // nearer to the loss have been stepped.
   bool step_early = false;
   // Set: evaluations measure averaged weights, keep_best keeps them, and a run that was not
   // interrupted ends with them; steps go on from the weights themselves. Running statistics of
@@ -80,14 +82,15 @@ struct TrainerOptions {
   std::uint64_t patience = 0;
   bool keep_best = false;  // ends with the weights that evaluated best
 
-  // A run that does not resume wants an empty one (checkpoint.step).
+  // Where checkpoints are saved; nullptr: nowhere, and then checkpoint_every and resume are errors.
+  // A run that does not resume wants an empty store (checkpoint.step).
   CheckpointStore* checkpoints = nullptr;
   std::uint64_t checkpoint_every = 0;  // steps; 0: at the end and when stopped
   bool resume = false;  // from the newest checkpoint; from the beginning where there is none
   // A resumed run keeps the warm-up of its checkpoint, whatever the schedule says. For a host whose
   // warm-up follows from the length of the run: the run may be resumed for longer.
   bool keep_warmup = false;
-  double price_per_hour = 0;
+  double price_per_hour = 0;  // the machine's, in any currency; 0: the report shows no cost
 
   // The communicator of ranks that train together (docs/scaling.md). Their number is a power of
   // two, at most the shards of a batch. Each rank has a trainer with the same options and a source
@@ -95,8 +98,9 @@ struct TrainerOptions {
   // checkpoints; with shard_optimizer or several stages all ranks need a store at the same place,
   // such as CheckpointPartFolder. nullptr: a single process.
   Communicator* communicator = nullptr;
-  std::size_t reduce_bucket_bytes = std::size_t{4} << 20;  // size of gradients that travel together
-  bool overlap = true;           // gradients travel while backward goes on
+  std::size_t reduce_bucket_bytes = std::size_t{4}
+                                    << 20;  // bytes of gradients that travel together
+  bool overlap = true;                      // gradients travel while backward goes on
   bool shard_optimizer = false;  // each rank keeps moments and gradients of its rows (ZeRO)
   // True: after each step all ranks compare the graphs that their devices ran in the step; a
   // difference is Error parallel.mismatch on all ranks. For devices that compile graphs (RunMode):

@@ -29,7 +29,7 @@ struct PlanRow {
 struct PlanOptions {
   std::size_t ranks = 1;
   std::uint64_t memory_limit = 0;      // bytes of a rank's process; 0: none
-  std::size_t most_microbatches = 64;  // a power of two
+  std::size_t most_microbatches = 64;  // powers of two up to it are tried
   // Bytes a second between ranks that are on machines of their own; 0: all ranks are on this
   // machine and share its cores.
   double network = 0;
@@ -74,8 +74,10 @@ std::string to_string(const PlanTable& table);
 // `held_out` has the rows of evaluations. With a limit the heap asks for the estimated memory at
 // once. With options.pipeline.decision the row is kept in that file, and taken from there if
 // everything that it depends on is the same; the log says what differs otherwise. Returns a line
-// that says which row it is. Collective. Error parallel.plan: no row is within
-// options.pipeline.memory_limit, with the smallest limit that works.
+// that says which row it is. Collective. Errors parallel.plan (no row is within
+// options.pipeline.memory_limit: the message has the smallest limit that works), memory.exhausted,
+// those of plan() and Communicator; with a decision file also file.read, file.write, record.json,
+// record.missing, record.type.
 std::string choose_plan(Context& context, nn::Task& task, data::BatchSource& source,
                         TrainerOptions& options, data::BatchSource* held_out = nullptr);
 

@@ -54,10 +54,11 @@ class TrainerBase {
   // save: waiting or reading ends with runtime.stopped.
   //
   // Errors train.steps_unknown (linear or cosine decay over a source of unknown length),
-  // train.not_finite, train.options, checkpoint.identity, checkpoint.operator, and those of the
-  // task, the source and the store. With ranks, an error on one rank ends all: the others get
-  // parallel.rank_lost. parallel.mismatch: the ranks were given different settings.
-  // checkpoint.parts: the ranks' stores are at different places.
+  // train.not_finite, train.options, checkpoint.step (the store has checkpoints, but `resume` is
+  // not set), checkpoint.identity, checkpoint.operator, and those of the task, the source and the
+  // store. With ranks, an error on one rank ends all: the others get parallel.rank_lost.
+  // parallel.mismatch: the ranks were given different settings. checkpoint.parts: the ranks' stores
+  // are at different places.
   Report fit(data::BatchSource& batches, data::BatchSource* validation = nullptr,
              const StopFlag* stop = nullptr);
 

@@ -32,7 +32,8 @@ struct LoadedDecoder {
 // tokens as lm_head.weight. Nothing is written before all is checked. `later`: makes postponed
 // parameters (nn::Scope::later) from the files, which stay mapped. Errors file.read, safetensors.*,
 // models.shard_index, models.weights_file; state.missing_name, state.extra_name, state.shape,
-// state.dtype; models.config_value: a head that differs from the table it is tied to.
+// state.dtype; tensor.read_only; models.config_value: a head that differs from the table it is tied
+// to, or sizes in config.json that the files are too small for.
 LoadedDecoder load_decoder(Context& context, const Decoder& decoder, std::string_view path,
                            nn::InitialStore* later = nullptr);
 

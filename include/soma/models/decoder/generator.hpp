@@ -111,8 +111,8 @@ struct GeneratorBytes {
 class TextGenerator {
  public:
   // The model must outlive the generator. Errors models.generator: options out of range, a model
-  // that is cut into stages; operator.value: sampling options out of range; those of
-  // generation_config_of.
+  // that is cut into stages, a precision whose scales depend on the batch or are not known;
+  // operator.value: sampling options out of range; those of generation_config_of.
   TextGenerator(Context& context, const LanguageModel& model, const GeneratorOptions& options = {});
   TextGenerator(const TextGenerator&) = delete;
   TextGenerator& operator=(const TextGenerator&) = delete;
@@ -161,7 +161,8 @@ class TextGenerator {
   mutable GeneratorStatistics counts_{};
 };
 
-// The most rows of a prompt with its text: positions of the model, at most 65,536.
+// The most rows of a prompt with its text: the model's positions, its sliding window if that is
+// smaller, and at most 65,536.
 std::size_t most_text_rows(const DecoderConfig& config);
 
 // The bytes of generating texts of so many rows each, prompt and text, with weights of that type in

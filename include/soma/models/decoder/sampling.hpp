@@ -24,10 +24,10 @@
 namespace SOMA_NAMESPACE::models {
 
 struct SamplingOptions {
-  float temperature = 0;  // 0: greedy, the likeliest token; of equal ones the lowest id
-  std::size_t top_k = 0;  // 0: all
-  float top_p = 1, min_p = 0;
-  float repetition_penalty = 1;
+  float temperature = 0;         // 0: greedy, the likeliest token; of equal ones the lowest id
+  std::size_t top_k = 0;         // 0: all
+  float top_p = 1, min_p = 0;    // 0 to 1; 1 and 0 keep all tokens
+  float repetition_penalty = 1;  // above 0; 1: none
 };
 void fields(FieldVisitor& visitor, SamplingOptions& options);
 

@@ -63,7 +63,8 @@ struct Summary {
   // The shares of the array's and device memory's peak: all operations (hfu), operations without
   // transposes (mfu), bytes (mbu).
   double hfu = 0, mfu = 0, mbu = 0;
-  std::uint64_t bytes_read = 0, bytes_written = 0, bytes_on_chip = 0;  // device memory, and none
+  // The bytes of device memory that transfers read and wrote, and those moved on the chip.
+  std::uint64_t bytes_read = 0, bytes_written = 0, bytes_on_chip = 0;
   std::uint64_t buffers = 0;
   double mean_buffer = 0;  // bytes
   // Operations for each byte of device memory: the program's, and the machine's at its two peaks.

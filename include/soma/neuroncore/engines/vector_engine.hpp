@@ -221,9 +221,9 @@ class VectorEngine : public LaneEngine<VectorEngine, Engine::vector> {
   // run(p, elements, eight values) for each partition.
   template <class Run>
   void search(const Tile& data, const Tile& values, const Run& run);
-  // The first occurrence of the value outside of the taken indices; -1: none.
-  // -1: all bits set.
+  // An index of -1 is written as all bits set.
   void write_indices(const Tile& tile, std::size_t p, const std::array<std::int32_t, 8>& indices);
+  // The first occurrence of the value outside of the taken indices; -1: none.
   static std::int32_t find(const float* x, std::size_t count, float value,
                            const std::int32_t* taken, const std::int32_t* taken_end);
   void quantize_group(const std::vector<float>& x, std::size_t packs, FloatFormat format,

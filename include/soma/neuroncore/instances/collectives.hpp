@@ -39,7 +39,8 @@ double bytes_on_the_wire(Collective kind, double bytes, std::size_t ranks);
 
 // The estimated time in seconds; 0 for one rank. `ranks` counts cores; more cores than an instance
 // has are spread over equal instances. Error neuroncore.instance: ranks are 0, or do not fill whole
-// instances; or no times of the instance are published, which are those of Trn1 only.
+// instances; bytes are negative or not finite; or no times of the instance are published, which are
+// those of Trn1 only.
 double collective_seconds(Collective kind, double bytes, std::size_t ranks,
                           const Instance& instance);
 // The source of that estimate, for reports: "measured with 16 cores". `ranks` is 2 or more.

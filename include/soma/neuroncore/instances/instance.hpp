@@ -205,12 +205,11 @@ const Instance& instance_of(std::string_view name);
 std::vector<std::size_t> linked_chips(const Instance& instance, std::size_t device);
 
 // One side of the fine-tuning that the vendor published (a text classifier, BERT-base, one epoch):
-// steps a second, accuracy, seconds and dollars as printed, and peaks relative to trn1.
+// steps a second, accuracy, seconds and dollars as printed.
 struct PublishedRun {
   std::string_view instance;
   double dollars_per_hour = 0;
   double steps_per_second = 0, accuracy = 0, seconds = 0, dollars = 0;
-  double bf16_peak = 1, tf32_peak = 1, fp32_peak = 1;
 
   constexpr double computed_dollars() const { return dollars_per_hour * seconds / 3600; }
 };
@@ -225,10 +224,7 @@ inline constexpr PublishedRun published_p4d{.instance = "p4d.24xlarge",
                                             .steps_per_second = 5.44,
                                             .accuracy = 0.984,
                                             .seconds = 6553,
-                                            .dollars = 68.6,
-                                            .bf16_peak = 1 / 1.4,
-                                            .tf32_peak = 1 / 2.5,
-                                            .fp32_peak = 1.0 / 5};
+                                            .dollars = 68.6};
 
 }  // namespace SOMA_NAMESPACE::neuroncore
 

@@ -34,7 +34,6 @@ class PipelineGroups {
   std::size_t replica_count() const { return replicas_; }
   std::size_t stage() const { return position_.stage; }
   std::size_t replica() const { return position_.replica; }
-  bool first_stage() const { return position_.stage == 0; }
   bool last_stage() const { return position_.stage + 1 == partitions_; }
   // The world rank of that stage's first replica.
   int first_of(std::size_t stage) const { return first_of_[stage]; }

@@ -3,6 +3,7 @@
 // of each rank, the seconds of a step, the bytes that are sent; and the cuts that cost least.
 
 #include <soma/nn/pieces.hpp>
+#include <soma/nn/task.hpp>
 #include <soma/parallel/plan.hpp>
 #include <soma/train/memory/rank_memory.hpp>
 #include <soma/train/options.hpp>
@@ -48,10 +49,12 @@ struct PlanBasis {
 
 class PlanCosts {
  public:
-  // `plain` and `again` (with recomputation; may be empty) have a profile for each piece.
+  // `parameters`: a list for each piece. Nothing can be estimated before set_profiles().
   PlanCosts(std::vector<PieceCost> pieces, std::vector<std::vector<ParameterMemory>> parameters,
             BatchSizes batches, const PlanBasis& setting);
+  // A profile for each piece, for layouts with this `recompute`.
   void set_profiles(std::vector<PieceProfile> profiles, bool recompute);
+  // True if the profiles have the size of that layout's micro-batches.
   bool has(const PlanLayout& layout) const;
 
   const std::vector<PieceCost>& pieces() const { return pieces_; }
