@@ -54,6 +54,19 @@ TEST_CASE("packed weights change no bit, whatever rows, threads and types", "[un
     }
 }
 
+TEST_CASE("the matrices among parameters are packed at once", "[unit]") {
+  auto context = make_context({.threads = 1});
+  const Var weight = Var::parameter(context, random_tensor(context, Shape{70, 64}, "weight"));
+  const Var bias = Var::parameter(context, random_tensor(context, Shape{70}, "bias"));
+  PackedWeights packed(context);
+  // A variable under two names is packed once.
+  packed.pack_all(Parameters{{.name = "weight", .var = weight},
+                             {.name = "bias", .var = bias},
+                             {.name = "tied", .var = weight}});
+  CHECK(packed.holds(weight.value()));
+  CHECK(packed.weights() == 1);
+}
+
 TEST_CASE("a weight that has changed is packed anew", "[unit]") {
   auto context = make_context({.threads = 1});
   PackedWeights packed(context);
