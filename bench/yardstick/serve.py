@@ -7,6 +7,7 @@ import os
 import statistics
 import subprocess
 import threading
+import time
 from pathlib import Path
 
 SENTENCES = [
@@ -15,6 +16,7 @@ SENTENCES = [
     "one of the best films of the year, with music that stays", "I would not watch this a second time",
     "the ending is worth the two hours before it", "it has charm and little else",
 ]
+
 
 def cpu_seconds(process):
     """What a process and its threads have used, in the ticks of the kernel's clock."""
@@ -31,6 +33,19 @@ def started(command):
             threading.Thread(target=process.stdout.read, daemon=True).start()
             return process, int(port)
     raise SystemExit(f"{command[0]} named no port")
+
+
+def wait_until_loaded(port, seconds=60):
+    """The port is open before the model is read."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        connection.request("GET", "/ping")
+        if connection.getresponse().status == 200:
+            return
+        connection.close()
+        time.sleep(0.05)
+    raise SystemExit(f"the server at port {port} is not ready after {seconds} s")
 
 
 def ask(port, sentences, failures):
@@ -75,6 +90,7 @@ def main():
         for command in commands:
             servers.append(started(command))
         for process, port in servers:
+            wait_until_loaded(port)
             milliseconds(process, port, 1, 16)
         print(f"CPU milliseconds a request, {options.requests} requests, medians of {options.rounds} rounds")
         for connections in map(int, options.connections.split(",")):
