@@ -290,6 +290,40 @@ TEST_CASE("codes and scale bytes are the numbers that products read", "[unit][mi
         }
 }
 
+// Numbers in bf16 and fp32, and codes, take other loops, which read rows in runs.
+TEST_CASE("groups down the columns of wide rows are the same by all loops",
+          "[unit][microscaling]") {
+  auto context = make_context({.threads = 2});
+  const Tensor x = run(context, *context.built_in().cast, CastSetting{.dtype = DType::bf16},
+                       {drawn(context, Shape{70, 2100}, 350)})[0];
+  const Tensor wide = soma::detail::plain_fp32(context, x);
+  for (const CodedCase& c : coded_cases)
+    for (const ScaleFormat scale : {ScaleFormat::mx, ScaleFormat::e4m3})
+      for (const RoundingMode mode : {RoundingMode::nearest_even, RoundingMode::stochastic}) {
+        const bool stochastic = mode == RoundingMode::stochastic;
+        QuantizeSetting setting{
+            .quantizer = {.format = c.format,
+                          .rounding = {.mode = mode,
+                                       .random_bits =
+                                           stochastic ? std::uint8_t{16} : std::uint8_t{0}},
+                          .scaling = {.policy = ScalePolicy::current,
+                                      .granularity = Granularity::group_32,
+                                      .format = scale}},
+            .along_rows = true,
+            .scale = scale == ScaleFormat::e4m3 ? 0.25f : 1.0f};
+        const Outputs halves = run(context, ops::quantize, setting, {x});
+        const Outputs words = run(context, ops::quantize, setting, {wide});
+        setting.codes = true;
+        const Outputs coded = run(context, ops::quantize, setting, {x});
+        INFO(to_string(c.format) << ", " << to_string(scale) << (stochastic ? ", drawn" : ""));
+        CHECK(same_numbers(context, halves[0], words[0]));
+        CHECK(same_numbers(context, halves[1], words[1]));
+        CHECK(same_numbers(
+            context, halves[0],
+            soma::detail::expanded(context, setting, coded[0], x.shape(), halves[0].dtype(), {})));
+      }
+}
+
 TEST_CASE("what a layer keeps for backward takes the bytes of codes", "[unit][microscaling]") {
   auto context = make_context({.threads = 1});
   const Tensor x = drawn(context, Shape{384, 128}, 320), w = drawn(context, Shape{64, 128}, 321);
