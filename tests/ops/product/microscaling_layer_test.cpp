@@ -127,6 +127,29 @@ TEST_CASE("the tensor's scale of nvfp4 multiplies all three products", "[unit][m
   CHECK(farthest(a[1], b[1]) == 0);
 }
 
+// Otherwise products of numbers with such a scale would be slower, and rounded once more.
+TEST_CASE("the scale of an operand in bf16 multiplies the sums", "[unit][microscaling]") {
+  auto context = make_context({.threads = 2});
+  const auto narrow = [&](const Tensor& x) {
+    return run(context, *context.built_in().cast, CastSetting{.dtype = DType::bf16}, {x})[0];
+  };
+  for (const std::size_t rows : {std::size_t{3}, std::size_t{50}})
+    for (const bool turned : {false, true}) {
+      const Tensor a = narrow(
+                       Layer::random(context, Shape{turned ? 90 : rows, turned ? rows : 90}, 70)),
+                   b = narrow(Layer::random(context, Shape{90, 70}, 71));
+      MatmulSetting setting{.transpose_a = turned, .output = DType::fp32};
+      const Tensor plain = run(context, ops::matmul, setting, {a, b})[0];
+      setting.a.scale = 0.3f;
+      setting.b.scale = 1.7f;
+      const Tensor scaled = run(context, ops::matmul, setting, {a, b})[0];
+      std::size_t wrong = 0;
+      for (std::size_t i = 0; i < plain.elements(); ++i)
+        wrong += scaled.data<float>()[i] == plain.data<float>()[i] * (0.3f * 1.7f) ? 0 : 1;
+      CHECK(wrong == 0);
+    }
+}
+
 TEST_CASE("what a group with a number that is not finite becomes is seen by the watch",
           "[unit][microscaling]") {
   auto context = make_context({.threads = 1});

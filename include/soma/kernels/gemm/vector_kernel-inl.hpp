@@ -31,7 +31,7 @@ namespace {  // internal linkage: units with other flags have their own
 // The Kernel of PackedPanels that keeps sums in vectors, with one step of Products at a time.
 template <class Products>
 struct VectorKernel {
-  using Source = std::conditional_t<Products::products == 1, PackSource, PairSource>;
+  using Source = std::conditional_t<Products::products == 1, FactorSource, PairSource>;
   using FewRows = FewRowsProduct<Products, Source>;
   static constexpr std::size_t panel_rows = micro_rows, panel_columns = micro_columns;
   static constexpr std::size_t most_rows = micro_rows;
