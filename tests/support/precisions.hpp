@@ -10,7 +10,7 @@
 
 namespace soma_test {
 
-// What trainings with scales for groups ask for beside a preset: a rotation with drawn signs, draws
+// Trainings with scales for groups ask for more than a preset: a rotation with drawn signs, draws
 // for gradients, and formats of one product. Their names are words.
 inline std::vector<soma::Precision> group_recipes() {
   using namespace soma;

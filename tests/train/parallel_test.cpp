@@ -24,7 +24,7 @@ ParallelRun run_of(const Precision& precision = {}) {
   return {.options = {.epochs = 1, .learning_rate = 2e-3, .seed = 5, .precision = precision}};
 }
 
-// All presets, and what trainings with scales for groups ask for beside them.
+// All presets and group_recipes().
 std::vector<Precision> precisions() {
   std::vector<Precision> all = group_recipes();
   for (const Precision& preset : precision_presets()) all.push_back(preset);

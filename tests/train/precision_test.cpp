@@ -42,7 +42,7 @@ Precision own_rounding(std::string_view name) {
   return own;
 }
 
-// All presets, and what none of them has: other directions, formats and roundings.
+// All presets, and more than they have: other directions, formats and roundings.
 std::vector<Precision> policies() {
   std::vector<Precision> all;
   for (const Precision& preset : precision_presets()) all.push_back(preset);
