@@ -34724,7 +34724,7 @@ class ExpandPass {
   float e4m3_[256];
   alignas(64) std::int16_t shifts_[wide_run + half_padding];
   float scales_[wide_run + half_padding];
-  float factors_[row_chunk + half_padding];  // of runs, where groups are parts of a row
+  float factors_[row_chunk + half_padding];  // in a run, where groups are parts of a row
   alignas(64) std::byte unpacked_[row_chunk];
   ConvertBuffers buffers_;
 };
