@@ -2,12 +2,14 @@
 // one character at a time. The text is the same for any number of threads.
 //   character_model --text book.txt --save book.safetensors
 //   character_model --load book.safetensors --steps 0 --begin "It was"
+//   character_model --text book.txt --validate other.txt --precision mxfp8_up
 
 #include "bert_classifier/train/reviews.hpp"
 
 #include <CLI/CLI.hpp>
 #include <soma/curves.hpp>
 #include <soma/io.hpp>
+#include <soma/nn/precision_state.hpp>
 #include <soma/soma.hpp>
 #include <soma/text/read_file.hpp>
 
@@ -19,12 +21,12 @@
 
 namespace {
 
-// Hidden width, characters seen at once, windows in a step.
-constexpr std::size_t width = 64, window = 64, windows = 16;
+// Characters seen at once, windows in a step.
+constexpr std::size_t window = 64, windows = 16;
 
 struct Options {
-  std::string text, load, save, plot, begin = "\n";
-  std::size_t steps = 1500, every = 100, length = 400;
+  std::string text, validate, load, save, plot, begin = "\n", precision = "fp32";
+  std::size_t width = 64, steps = 1500, every = 100, length = 400;
   std::uint64_t seed = 1;
   int threads = 0;
 };
@@ -75,7 +77,7 @@ struct Model {
   }
 
   soma::nn::Scope scope;
-  std::size_t count;  // the number of letters
+  std::size_t count, width;  // the number of letters, the hidden width
   soma::nn::TransformerOptions options{.width = width,
                                        .heads = 4,
                                        .inner = 4 * width,
@@ -86,19 +88,55 @@ struct Model {
   soma::nn::Embedding positions{scope / "positions", window, width, 0.05f};
   soma::nn::TransformerEncoder encoder{scope / "encoder", options};
   soma::nn::LayerNorm norm{scope / "norm", width};
-  soma::nn::Linear head{scope / "head", width, count, {.standard_deviation = 0.05f}};
+  soma::nn::Linear head{scope / "head", width, count, {.standard_deviation = 0.05f, .edge = true}};
 };
+
+// A preset or a file, whose weights are fp32.
+soma::Precision precision_of(const std::string& name) {
+  soma::Precision precision = soma::find_precision(name);
+  if (precision.weights != soma::Quantizer{} || precision.moments != soma::Quantizer{} ||
+      precision.loss_scaling)
+    soma::fail(soma::error_id::train_precision, "character_model", "precision", precision.name,
+               "one with fp32 weights and moments, and without a scale of the loss");
+  return precision;
+}
+
+// The mean loss of all whole windows of the text, a step's windows at a time.
+double loss_of(soma::Context& context, const Model& model, soma::PrecisionState& precision,
+               const std::vector<std::int32_t>& text) {
+  soma::Tape tape(context, {.record = false,
+                            .training = false,
+                            .activations = precision.activations(),
+                            .precision = &precision});
+  double sum = 0;
+  std::size_t count = 0;
+  for (std::size_t first = 0; first + window < text.size(); first += windows * window) {
+    const std::size_t room = (text.size() - 1 - first) / window;
+    const std::size_t size = (std::min)(room, windows) * window;
+    const auto begin = text.begin() + static_cast<std::ptrdiff_t>(first);
+    const auto end = begin + static_cast<std::ptrdiff_t>(size);
+    tape.reset();
+    const soma::Var scores = model(tape, ragged(context, {begin, end}, window));
+    const soma::Var loss =
+        cross_entropy(tape, scores, tape.constant(ragged(context, {begin + 1, end + 1}, window)));
+    sum += static_cast<double>(loss.value().item<float>()) * static_cast<double>(size);
+    count += size;
+  }
+  return sum / static_cast<double>(count);
+}
 
 // Trains on windows one behind the other through the text, and again from its beginning.
 void learn(soma::Context& context, const Model& model, const Options& options,
-           const std::vector<std::int32_t>& text) {
+           soma::PrecisionState& precision, const std::vector<std::int32_t>& text) {
   const soma::Parameters parameters = soma::nn::parameters(model);
   soma::optim::AdamW optimizer(context, soma::optim::decay_groups(parameters, 0.01f));
   const soma::optim::Schedule rate{3e-3, soma::optim::Decay::linear, options.steps / 20,
                                    options.steps};
   soma::train::RunCurves curves({.title = "characters", .file = options.plot});
   curves.on_start({.steps = options.steps});
-  soma::Tape tape(context);
+  soma::Tape tape(
+      context,
+      {.seed = options.seed, .activations = precision.activations(), .precision = &precision});
   for (std::size_t step = 0; step < options.steps; ++step) {
     std::vector<std::int32_t> inputs, next;
     for (std::size_t i = 0; i < windows * window; ++i) {
@@ -106,7 +144,7 @@ void learn(soma::Context& context, const Model& model, const Options& options,
       inputs.push_back(text[begin % (text.size() - window) + i % window]);
       next.push_back(text[begin % (text.size() - window) + i % window + 1]);
     }
-    tape.reset();
+    tape.reset(static_cast<std::uint32_t>(step));
     const soma::Var scores = model(tape, ragged(context, inputs, window));
     const soma::Var loss =
         cross_entropy(tape, scores, tape.constant(ragged(context, next, window)));
@@ -114,6 +152,7 @@ void learn(soma::Context& context, const Model& model, const Options& options,
     const double size = soma::optim::gradient_norm(context, parameters);
     const float clipping = soma::optim::clipping_factor(size, 1);
     optimizer.step({.rate = rate(step), .gradient_factor = clipping});
+    precision.end_step();
     clear_gradients(parameters);
     const auto value = static_cast<double>(loss.value().item<float>());
     curves.on_step({.step = step + 1, .loss = value, .learning_rate = rate(step)});
@@ -159,12 +198,20 @@ void run(const Options& options) {
     alphabet.assign(reinterpret_cast<const char*>(known.raw()), known.bytes());
   }
   const std::vector<std::int32_t> ids = ids_of(alphabet, text);
-  if (ids.size() <= window)
+  const std::vector<std::int32_t> others =
+      options.validate.empty()
+          ? ids
+          : ids_of(alphabet, soma::text::read_file("character_model", options.validate));
+  if (ids.size() <= window || others.size() <= window)
     soma::fail(soma::error_id::data_empty, "character_model", "text", "short", "over 64 letters");
-  const Model model{{context, options.seed}, alphabet.size()};
+  soma::PrecisionState precision(context, precision_of(options.precision), options.seed);
+  const Model model{{context, options.seed}, alphabet.size(), options.width};
   const soma::Parameters parameters = soma::nn::parameters(model);
   if (!options.load.empty()) soma::nn::load(parameters, file.tensors);
-  learn(context, model, options, ids);
+  learn(context, model, options, precision, ids);
+  if (!options.validate.empty())
+    std::cout << "validation loss " << soma::fixed(loss_of(context, model, precision, others), 4)
+              << std::endl;
   if (!options.save.empty()) {
     soma::StateDict state = soma::nn::state_dict(parameters);
     const std::vector<std::uint8_t> bytes(alphabet.begin(), alphabet.end());
@@ -180,6 +227,11 @@ int main(int count, char** given) {
   CLI::App app("Learns to predict the next character of a text, and writes text.");
   Options options;
   app.add_option("--text", options.text, "file to learn from; default: generated reviews");
+  app.add_option("--validate", options.validate, "file whose loss is printed after training");
+  app.add_option("--precision", options.precision,
+                 "preset, or a JSON file (docs/precision.md), for training and validation");
+  app.add_option("--width", options.width, "hidden width, a multiple of the 4 heads")
+      ->check(CLI::Range(4, 4096));
   app.add_option("--load", options.load, "start with the weights in this file");
   app.add_option("--save", options.save, "safetensors file for the weights and the alphabet");
   app.add_option("--plot", options.plot, "SVG picture of the loss");

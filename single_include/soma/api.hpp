@@ -5503,8 +5503,8 @@ struct GemmArgs {
   // The addition within each segment; sums of segments are added in fp32. An accumulation that is
   // not plain() uses widened products. The caller checks it.
   Accumulation accumulation{};
-  // dot_instruction, tiles: for operands whose stored numbers are both exact in bf16 (bf16
-  // unscaled, 8-bit formats, int8 and uint8 with a zero point of at most 128). 2 or 32 products at
+  // dot_instruction, tiles: for operands whose stored numbers are both exact in bf16 (bf16,
+  // 8-bit formats, int8 and uint8 with a zero point of at most 128). 2 or 32 products at
   // a time are added to the sum as the instruction defines, from the first of each segment on;
   // scales are multiplied at the end. Only for a target and a CPU that has the instruction.
   Bf16Products bf16_products = Bf16Products::widened;

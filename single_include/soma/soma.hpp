@@ -5506,8 +5506,8 @@ struct GemmArgs {
   // The addition within each segment; sums of segments are added in fp32. An accumulation that is
   // not plain() uses widened products. The caller checks it.
   Accumulation accumulation{};
-  // dot_instruction, tiles: for operands whose stored numbers are both exact in bf16 (bf16
-  // unscaled, 8-bit formats, int8 and uint8 with a zero point of at most 128). 2 or 32 products at
+  // dot_instruction, tiles: for operands whose stored numbers are both exact in bf16 (bf16,
+  // 8-bit formats, int8 and uint8 with a zero point of at most 128). 2 or 32 products at
   // a time are added to the sum as the instruction defines, from the first of each segment on;
   // scales are multiplied at the end. Only for a target and a CPU that has the instruction.
   Bf16Products bf16_products = Bf16Products::widened;
@@ -24732,6 +24732,24 @@ class PackSource {
   EightBitRows bytes_;
 };
 
+// PackSource, but sums are multiplied by the scales of bf16 numbers: those are packed as they are.
+class FactorSource : public PackSource {
+ public:
+  FactorSource(const MatrixOperand& operand, std::size_t lines, std::size_t depth,
+               std::size_t line_stride, std::size_t depth_stride)
+      : PackSource(without_factor(operand), lines, depth, line_stride, depth_stride),
+        factor_(operand.dtype == DType::bf16 ? operand.scale : 1) {}
+
+  float factor() const { return factor_; }
+  static MatrixOperand without_factor(MatrixOperand operand) {
+    if (operand.dtype == DType::bf16) operand.scale = 1;
+    return operand;
+  }
+
+ private:
+  float factor_;
+};
+
 }  // namespace
 
 }  // namespace HWY_NAMESPACE
@@ -25582,7 +25600,7 @@ class PairSource {
   using Buffer = PairBuffer;
 
   static bool takes(const MatrixOperand& operand) {
-    if (operand.dtype == DType::bf16) return operand.scale == 1;
+    if (operand.dtype == DType::bf16) return true;
     return EightBitRows::are_exact(operand);
   }
 
@@ -31556,7 +31574,7 @@ class PackedRowProduct {
   // Calls finish(tile, sums) for all columns of the product.
   template <class Finish>
   void run(const Finish& finish) const {
-    const MatrixReader a(args_.a);
+    const MatrixReader a(FactorSource::without_factor(args_.a));
     for (std::size_t k = 0; k < args_.k; k += row_chunk) {
       const std::size_t count = (std::min)(row_chunk, args_.k - k);
       float* const to = workspace_.a + k;
@@ -31757,7 +31775,7 @@ namespace {  // internal linkage: units with other flags have their own
 // the Columns of packed b as floats or as codes of bf16.
 template <class Products, class Columns = FloatColumns>
 struct VectorKernel {
-  using Source = std::conditional_t<Products::products == 1, PackSource, PairSource>;
+  using Source = std::conditional_t<Products::products == 1, FactorSource, PairSource>;
   using SourceOfB = std::conditional_t<std::is_same_v<Columns, CodeColumns>, CodeSource, Source>;
   using FewRows = FewRowsProduct<Products, Source>;
   using PackedRow =
@@ -34608,6 +34626,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Halves = hn::CappedTag<std::int16_t, 32>;  // at most a group of 32
 using HalfVector = hn::Vec<Halves>;
 inline constexpr std::size_t half_padding = 32;
+// Columns at a time where each has a scale of its own: rows are read and written in long runs.
+inline constexpr std::size_t wide_run = 2048;
 
 // A format of at most 8 bits for scaled numbers, as bits of bf16.
 struct HalfFormat {
@@ -34909,6 +34929,53 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static bool expand_loop(const HalfFormat& format,
   return ordinary();
 }
 
+#if HWY_TARGET != HWY_SCALAR
+// Half a vector of bf16 numbers times factors, where bf16 holds the products.
+template <class Numbers>
+HWY_INLINE Numbers times_factors(Numbers numbers, const float* factors) {
+  const hn::DFromV<Numbers> half;
+  const hn::Rebind<std::int32_t, decltype(half)> wide;
+  const hn::RebindToFloat<decltype(wide)> df;
+  const auto values = hn::BitCast(df, hn::ShiftLeft<16>(hn::PromoteTo(wide, numbers)));
+  const auto products = hn::Mul(values, hn::LoadU(df, factors));
+  return hn::DemoteTo(half, hn::ShiftRight<16>(hn::BitCast(wide, products)));
+}
+#endif
+
+// As expand_loop(), for scales that are no powers of two: a finite factor for each code, and
+// readable ones behind the last.
+HWY_NOINLINE HWY_MAYBE_UNUSED static bool expand_by_factors(const HalfFormat& format,
+                                                            const std::byte* codes,
+                                                            std::size_t count, const float* factors,
+                                                            std::byte* to) {
+#if HWY_TARGET == HWY_SCALAR
+  (void)format, (void)codes, (void)count, (void)factors, (void)to;
+  return false;
+#else
+  const Halves d;
+  const hn::Half<Halves> half;
+  const hn::Rebind<std::uint8_t, Halves> narrow;
+  const HalfFormat f = format;
+  const std::size_t lanes = hn::Lanes(d), whole = count / lanes * lanes, rest = count - whole;
+  auto most = hn::Zero(d);
+  const auto expand = [&](const std::byte* from, const float* by, std::byte* place) HWY_ATTR {
+    const auto code = hn::PromoteTo(d, load_bytes(narrow, from));
+    const auto numbers = expand_halves(f, code, hn::Zero(d), most);
+    const auto low = times_factors(hn::LowerHalf(half, numbers), by);
+    const auto high = times_factors(hn::UpperHalf(half, numbers), by + lanes / 2);
+    store_bytes(d, hn::Combine(d, high, low), place);
+  };
+  for (std::size_t i = 0; i < whole; i += lanes) expand(codes + i, factors + i, to + 2 * i);
+  if (rest != 0) {
+    alignas(64) std::byte last[half_padding] = {}, result[2 * half_padding];
+    std::memcpy(last, codes + whole, rest);
+    expand(last, factors + whole, result);
+    std::memcpy(to + 2 * whole, result, 2 * rest);
+  }
+  return hn::AllFalse(d, hn::Gt(most, hn::Set(d, f.largest_code)));
+#endif
+}
+
 namespace {  // internal linkage: units with other flags have their own
 
 class ExpandPass {
@@ -34920,10 +34987,16 @@ class ExpandPass {
         half_(make_half_format(args.format)),
         width_(size_of(args.y.dtype)),
         group_(args.group_columns == 0 ? args.columns : args.group_columns),
-        run_(group_ >= row_chunk ? row_chunk : row_chunk / group_ * group_) {
-    half_.usable = half_.usable && args.y.dtype == DType::bf16 && args.scale == StoredScale::e8m0 &&
+        run_(group_ == 1           ? wide_run
+             : group_ >= row_chunk ? row_chunk
+                                   : row_chunk / group_ * group_) {
+    half_.usable = half_.usable && args.y.dtype == DType::bf16;
+    by_factors_ = half_.usable && args.scale == StoredScale::e4m3;
+    half_.usable = half_.usable && args.scale == StoredScale::e8m0 &&
                    (group_ == 1 || group_ % half_padding == 0 || group_ == args.columns);
-    std::fill_n(shifts_, row_chunk + half_padding, std::int16_t{0});
+    std::fill_n(shifts_, (std::min)(run_, args.columns) + half_padding, std::int16_t{0});
+    std::fill_n(scales_, (std::min)(run_, args.columns) + half_padding, 0.0f);
+    std::fill_n(factors_, row_chunk + half_padding, 0.0f);
     for (int i = 0; args.scale == StoredScale::e4m3 && i < 256; ++i)
       e4m3_[i] = decode(formats::fp8_e4m3fn, static_cast<std::uint32_t>(i));
   }
@@ -34936,12 +35009,14 @@ class ExpandPass {
         const std::size_t count = (std::min)(run_, args_.columns - column);
         const bool quick = take_scales(at + column / group_, (count + group_ - 1) / group_);
         const std::size_t end = (std::min)(row + step, args_.rows);
-        for (std::size_t r = row; r < end; ++r) expand(r, column, count, quick);
+        for (std::size_t r = row; r < end; ++r)
+          for (std::size_t i = 0; i < count; i += row_chunk)
+            expand(r, column + i, (std::min)(row_chunk, count - i), group_ == 1 ? i : 0, quick);
       }
   }
 
  private:
-  // Returns false if a scale is not for expand_loop().
+  // Returns false if a scale is not for expand_loop() or expand_by_factors().
   bool take_scales(std::size_t first, std::size_t count) {
     if (half_.usable) {
       bool ordinary = true;
@@ -34952,8 +35027,14 @@ class ExpandPass {
       }
       if (ordinary) return true;
     }
-    for (std::size_t i = 0; i < count; ++i) scales_[i] = scale_of(first + i);
-    return false;
+    bool finite = true;
+    for (std::size_t i = 0; i < count; ++i) {
+      scales_[i] = scale_of(first + i);
+      finite = finite && scales_[i] == scales_[i];
+    }
+    for (std::size_t i = 0; by_factors_ && group_ != 1 && i < count; ++i)
+      std::fill_n(factors_ + i * group_, (std::min)(group_, row_chunk - i * group_), scales_[i]);
+    return by_factors_ && finite;
   }
 
   float scale_of(std::size_t i) const {
@@ -34968,7 +35049,9 @@ class ExpandPass {
     return std::bit_cast<float>(byte == 0 ? 0x00400000u : byte << 23);
   }
 
-  void expand(std::size_t row, std::size_t column, std::size_t count, bool quick) {
+  // `first`: the scale of the first column, among those that take_scales() took.
+  void expand(std::size_t row, std::size_t column, std::size_t count, std::size_t first,
+              bool quick) {
     const auto bits = static_cast<std::size_t>(args_.code_bits);
     const std::byte* codes = args_.codes + row * args_.row_stride + column * bits / 8;
     std::byte* to =
@@ -34978,16 +35061,20 @@ class ExpandPass {
       codes = unpacked_;
     }
     const std::size_t groups = (count + group_ - 1) / group_;
-    if (quick) {
-      if (group_ == 1 ? expand_loop<true>(half_, codes, count, shifts_, 1, to)
+    if (quick && by_factors_) {
+      if (expand_by_factors(half_, codes, count, group_ == 1 ? scales_ + first : factors_, to))
+        return;
+    } else if (quick) {
+      if (group_ == 1 ? expand_loop<true>(half_, codes, count, shifts_ + first, 1, to)
                       : expand_loop<false>(half_, codes, count, shifts_, group_, to))
         return;
-      for (std::size_t g = 0; g < groups; ++g) scales_[g] = soma::detail::two_to(shifts_[g] / 128);
+      for (std::size_t g = first; g < first + groups; ++g)
+        scales_[g] = soma::detail::two_to(shifts_[g] / 128);
     }
     decode_chunk(codec_, codes, count, buffers_);
     for (std::size_t i = 0; i < count; i += group_)
       if (group_ == 1)
-        buffers_.values[i] *= scales_[i];
+        buffers_.values[i] *= scales_[first + i];
       else
         multiply(buffers_.values + i, (std::min)(group_, count - i), scales_[i / group_]);
     const auto* values = reinterpret_cast<const std::byte*>(buffers_.values);
@@ -35000,10 +35087,12 @@ class ExpandPass {
   const ExpandArgs& args_;
   CodecParams codec_, carrier_;
   HalfFormat half_;
+  bool by_factors_ = false;
   std::size_t width_, group_, run_;
   float e4m3_[256];
-  alignas(64) std::int16_t shifts_[row_chunk + half_padding];
-  float scales_[row_chunk];
+  alignas(64) std::int16_t shifts_[wide_run + half_padding];
+  float scales_[wide_run + half_padding];
+  float factors_[row_chunk + half_padding];  // in a run, where groups are parts of a row
   alignas(64) std::byte unpacked_[row_chunk];
   ConvertBuffers buffers_;
 };
@@ -35152,7 +35241,9 @@ class QuantizePass {
         scaled_(args.scaling.policy != ScalePolicy::none && args.scales != nullptr),
         from_bf16_(args.x.dtype == DType::bf16 && args.x.column_stride == 1 && args.x.scale == 1),
         group_(args.group_columns == 0 ? args.columns : args.group_columns),
-        block_(group_ >= row_chunk ? group_ : row_chunk / group_ * group_),
+        block_(group_ == 1           ? wide_run
+               : group_ >= row_chunk ? group_
+                                     : row_chunk / group_ * group_),
         limit_(decode(args.format, args.format.max_finite_code())) {
     quick_format_ = make_quick_format(args.format, scaled_);
     if (is_quick(args.format, args.y.rounding) && (!args.codes || args.format.bytes() == 1))
@@ -35167,8 +35258,8 @@ class QuantizePass {
       half_loop_ = draws_ ? half_loop_for<true>(args.codes ? 1 : 2, group_ == 1)
                           : half_loop_for<false>(args.codes ? 1 : 2, group_ == 1);
     }
-    std::fill_n(scales_, row_chunk, 1.0f);
-    std::fill_n(inverses_, row_chunk, 1.0f);
+    std::fill_n(scales_, (std::min)(wide_run, args.columns), 1.0f);
+    std::fill_n(inverses_, (std::min)(wide_run, args.columns), 1.0f);
   }
 
   void run() {
@@ -35181,20 +35272,22 @@ class QuantizePass {
   }
 
  private:
-  // A block is several whole scaling blocks, at most a chunk, or one scaling block.
+  // A block is several whole scaling blocks, at most a chunk or wide_run columns, or one scaling
+  // block.
   void do_block(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns,
                 std::size_t at) {
     const std::size_t groups = (columns + group_ - 1) / group_;
     if (half_.usable && take_halves(row, rows, column, columns, at)) {
-      for (std::size_t r = row; r < row + rows; ++r)
-        write_run(r, column, columns, [&](std::byte* to) {
-          const std::byte* words = nullptr;
-          if (draws_) {
-            const Draw draw = draw_of(r, column);
-            words = draw_words(codec_, draw, draw.index, columns, buffers_.words);
-          }
-          half_loop_(half_, source(r, column, columns), columns, shifts_, group_, words, to);
-        });
+      write_block(
+          row, rows, column, columns,
+          [&](std::size_t r, std::size_t from, std::size_t count, std::size_t g, std::byte* to) {
+            const std::byte* words = nullptr;
+            if (draws_) {
+              const Draw draw = draw_of(r, from);
+              words = draw_words(codec_, draw, draw.index, count, buffers_.words);
+            }
+            half_loop_(half_, source(r, from, count), count, shifts_ + g, group_, words, to);
+          });
       return;
     }
     const bool writes = args_.y.data != nullptr;
@@ -35216,12 +35309,22 @@ class QuantizePass {
         inverses_[g] = 1.0f / (scales_[g] * args_.tensor_scale);
       }
     has_nan_ = scaled_ && std::any_of(inverses_, inverses_ + groups, is_nan);
-    for (std::size_t first = 0; first < columns; first += row_chunk) {
-      const std::size_t count = (std::min)(row_chunk, columns - first);
-      for (std::size_t r = row; r < row + rows; ++r)
-        write_run(r, column + first, count,
-                  [&](std::byte* to) { round_run(r, column + first, count, to); });
-    }
+    write_block(row, rows, column, columns,
+                [&](std::size_t r, std::size_t first, std::size_t count, std::size_t g,
+                    std::byte* to) { round_run(r, first, count, g, to); });
+  }
+
+  // Calls round(row, column, count, first scale, to) for all runs of a block.
+  template <class Round>
+  void write_block(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns,
+                   const Round& round) {
+    for (std::size_t r = row; r < row + rows; ++r)
+      for (std::size_t first = 0; first < columns; first += row_chunk) {
+        const std::size_t count = (std::min)(row_chunk, columns - first);
+        write_run(r, column + first, count, [&](std::byte* to) {
+          round(r, column + first, count, group_ == 1 ? first : 0, to);
+        });
+      }
   }
 
   // Finds the scales of a block in 16 bits; false: one of them is not ordinary, and nothing is
@@ -35231,7 +35334,7 @@ class QuantizePass {
     const std::size_t groups = (columns + group_ - 1) / group_;
     std::fill_n(half_maxima_, groups + (group_ == 1 ? half_padding : 0), std::int16_t{0});
     for (std::size_t r = row; r < row + rows; ++r)
-      if (const std::byte* from = source(r, column, columns); group_ == 1)
+      if (const std::byte* from = source(r, column, columns); group_ == 1)  // in place
         raise_half_columns(from, columns, half_maxima_);
       else
         raise_half_groups(from, columns, group_, half_maxima_);
@@ -35297,52 +35400,55 @@ class QuantizePass {
     const auto raise_each =
         from_bf16_ ? raise_columns<true, kFinite> : raise_columns<false, kFinite>;
     const auto raise = from_bf16_ ? raise_groups<true, kFinite> : raise_groups<false, kFinite>;
-    for (std::size_t first = 0; first < columns; first += row_chunk) {
-      const std::size_t count = (std::min)(row_chunk, columns - first);
-      std::fill_n(maxima_, group_ == 1 ? count + lane_padding : groups * lane_padding, 0);
-      for (std::size_t r = row; r < row + rows; ++r)
+    std::fill_n(maxima_, group_ == 1 ? columns + lane_padding : groups * lane_padding, 0);
+    for (std::size_t r = row; r < row + rows; ++r)
+      for (std::size_t first = 0; first < columns; first += row_chunk) {
+        const std::size_t count = (std::min)(row_chunk, columns - first);
         if (const std::byte* from = source(r, column + first, count); group_ == 1)
-          raise_each(from, count, maxima_);
+          raise_each(from, count, maxima_ + first);
         else
           raise(from, count, group_, maxima_);
-      if (group_ == 1)
-        std::memcpy(amax_, maxima_, count * sizeof(float));
-      else
-        join_maxima(maxima_, groups, amax_);
-    }
+      }
+    if (group_ == 1)
+      std::memcpy(amax_, maxima_, columns * sizeof(float));
+    else
+      join_maxima(maxima_, groups, amax_);
   }
 
-  void round_run(std::size_t row, std::size_t column, std::size_t count, std::byte* to) {
-    const QuickScales scales{scales_, inverses_, (std::min)(group_, row_chunk)};
+  // `g`: the scale of the first column, among those of the block.
+  void round_run(std::size_t row, std::size_t column, std::size_t count, std::size_t g,
+                 std::byte* to) {
+    const QuickScales scales{scales_ + g, inverses_ + g, (std::min)(group_, row_chunk)};
     if (quick_ != nullptr && !has_nan_ &&
         quick_(quick_format_, source(row, column, count), count, scales, to))
       return;
-    write_any(row, column, count, to);
+    write_any(row, column, count, scales.scales, scales.inverses, to);
   }
 
   // For any format and rounding, and for numbers that are not finite: by encoding and decoding.
-  void write_any(std::size_t row, std::size_t column, std::size_t count, std::byte* to) {
+  void write_any(std::size_t row, std::size_t column, std::size_t count, const float* scales,
+                 const float* inverses, std::byte* to) {
     float* values = buffers_.values;
     const float* x = reader_.read(row, column, count, values);
     if (x != values) std::memcpy(values, x, count * sizeof(float));
     if (scaled_ && group_ == 1) {
-      multiply_columns_within(values, inverses_, count, limit_);
+      multiply_columns_within(values, inverses, count, limit_);
       for (std::size_t i = 0; has_nan_ && i < count; ++i)  // a NaN of the processor has any bits
-        if (is_nan(inverses_[i])) values[i] = std::numeric_limits<float>::quiet_NaN();
+        if (is_nan(inverses[i])) values[i] = std::numeric_limits<float>::quiet_NaN();
     }
     if (scaled_ && group_ != 1)
       for_each_group(0, count, group_, [&](std::size_t first, std::size_t n, std::size_t g) {
-        multiply_within(values + first, n, inverses_[g], limit_);
+        multiply_within(values + first, n, inverses[g], limit_);
       });
     const Draw draw = draw_of(row, column);
     const auto* bytes = reinterpret_cast<const std::byte*>(values);
     if (args_.codes) return store(codec_, bytes, count, to, draw);
     encode_chunk(codec_, bytes, count, buffers_.codes, draw, buffers_);
     decode_chunk(codec_, buffers_.codes, count, buffers_);
-    if (scaled_ && group_ == 1) multiply_columns(values, scales_, count);
+    if (scaled_ && group_ == 1) multiply_columns(values, scales, count);
     if (scaled_ && group_ != 1)
       for_each_group(0, count, group_, [&](std::size_t first, std::size_t n, std::size_t g) {
-        multiply(values + first, n, scales_[g]);
+        multiply(values + first, n, scales[g]);
       });
     store(carrier_, bytes, count, to, {});
   }
@@ -35376,12 +35482,11 @@ class QuantizePass {
   HalfLoop half_loop_ = nullptr;
 
   // Scales and largest magnitudes of the scaling blocks of a block.
-  alignas(64) float scales_[row_chunk + lane_padding], inverses_[row_chunk + lane_padding],
-      amax_[row_chunk];
-  bool finite_[row_chunk];
-  alignas(64) std::int16_t half_maxima_[row_chunk + half_padding],
-      shifts_[row_chunk + half_padding];
-  alignas(64) std::int32_t maxima_[row_chunk + lane_padding];
+  alignas(64) float scales_[wide_run + lane_padding], inverses_[wide_run + lane_padding],
+      amax_[wide_run];
+  bool finite_[wide_run];
+  alignas(64) std::int16_t half_maxima_[wide_run + half_padding], shifts_[wide_run + half_padding];
+  alignas(64) std::int32_t maxima_[wide_run + lane_padding];
   ChunkBuffer decoded_;
   ConvertBuffers buffers_;
 };
@@ -41321,6 +41426,8 @@ struct OperandUse {
   bool codes = false;  // for what is kept; of a quantizer that has_codes()
   std::uint32_t step = 0;
   Draw signs{};  // for the product's rotation
+  // The largest magnitude of the stored numbers in all ranks: -1 until a conversion asks for it.
+  float* magnitude = nullptr;
 };
 
 inline ConvertedOperand convert_operand(Context& context, LinearOperand& operand,
@@ -41359,8 +41466,13 @@ inline ConvertedOperand convert_operand(Context& context, LinearOperand& operand
   const bool two_scales =
       scaling.policy == ScalePolicy::current && scaling.format == ScaleFormat::e4m3;
   if (two_scales) {
-    float amax = largest_magnitude(context, x, true);
-    if (global) maximum.run(maximum.self, {&amax, 1});
+    float* const known = x.identity() == stored.identity() ? use.magnitude : nullptr;
+    float amax = known != nullptr ? *known : -1;
+    if (amax < 0) {
+      amax = largest_magnitude(context, x, true);
+      if (global) maximum.run(maximum.self, {&amax, 1});
+      if (known != nullptr) *known = amax;
+    }
     setting.scale = tensor_scale_for(setting.quantizer.format, amax);
   }
   const Outputs made = is_cast(setting.quantizer)
@@ -41442,6 +41554,7 @@ inline void quantized_linear_host(const OperatorCall& call) {
   LinearFormats& formats = *setting.formats;
   Context& context = call.context;
   const Tensor &x = call.inputs[0], &weight = call.inputs[1];
+  float magnitude = -1;
   const auto convert = [&](bool along_rows) {
     return convert_operand(context, formats.x, formats.maximum, x, call.sequences,
                            {.along_rows = along_rows,
@@ -41449,7 +41562,8 @@ inline void quantized_linear_host(const OperatorCall& call) {
                             .record = setting.record,
                             .codes = along_rows && keeps_codes(formats.x),
                             .step = setting.step,
-                            .signs = formats.signs[along_rows ? 2 : 0]});
+                            .signs = formats.signs[along_rows ? 2 : 0],
+                            .magnitude = &magnitude});
   };
   ConvertedOperand input = convert(false);
   ConvertedOperand kernel = converted_weight(context, formats, weight, false, setting);
@@ -41485,13 +41599,15 @@ inline void quantized_linear_gradient(const GradientCall& call) {
   Context& context = call.context;
   const Tensor d = product_gradient(call, setting.activation, setting.dropout);
   const Tensor rows = as_rows(context, d);
+  float magnitude = -1;
   const auto convert = [&](bool along_rows) {
     return convert_operand(context, formats.gradient, formats.maximum, rows, call.sequences,
                            {.along_rows = along_rows,
                             .training = setting.training,
                             .record = true,
                             .step = setting.step,
-                            .signs = formats.signs[along_rows ? 2 : 1]});
+                            .signs = formats.signs[along_rows ? 2 : 1],
+                            .magnitude = &magnitude});
   };
   ConvertedOperand dy;
   if (is_wanted(call, 0) || !is_converted_twice(formats.gradient)) dy = convert(false);

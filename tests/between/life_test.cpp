@@ -10,6 +10,7 @@
 #include "between/model.hpp"
 #include "catch.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -251,10 +252,11 @@ Verdict check_life(const Lines& lines) {
 Lines life(std::uint64_t seed, std::uint32_t number) {
   soma::DrawSequence draws({.seed = seed, .stream = 1, .step = number});
   Lines lines = soma_test::random_layers(draws);
-  constexpr const char* precisions[] = {"fp32",        "bf16",         "bf16_sr",   "tf32",
-                                        "fp8_current", "fp8_rowwise",  "fp8_block", "mxfp8",
-                                        "fp16",        "bf16_nearest", "fp32"};
-  lines.push_back(std::string("precision ") + precisions[draws.below(11)]);
+  constexpr std::array precisions{"fp32",        "bf16",          "bf16_sr",      "tf32",
+                                  "fp8_current", "fp8_rowwise",   "fp8_block",    "mxfp8",
+                                  "fp16",        "bf16_nearest",  "fp32",         "mxfp6",
+                                  "nvfp4",       "mxfp4_rotated", "three_formats"};
+  lines.push_back(std::string("precision ") + precisions[draws.below(precisions.size())]);
   for (std::uint32_t i = 4 + draws.below(8); i-- > 0;) {
     constexpr const char* deeds[] = {"step", "set_value", "write", "swap", "clone", "save",
                                      "load", "renew",     "cast",  "look", "device"};

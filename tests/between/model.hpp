@@ -47,7 +47,7 @@ inline soma::Precision precision_in(const Lines& lines) {
     if (const std::vector<std::string> words = words_of(line);
         words.size() > 1 && words[0] == "layer" && ++number != 0 && words[1] == "conv")
       convolutions.push_back("l" + std::to_string(number));
-  return with_convolutions(name.empty() ? soma::Precision::fp32() : soma::Precision::named(name),
+  return with_convolutions(name.empty() ? soma::Precision::fp32() : any_precision(name),
                            convolutions);
 }
 

@@ -237,7 +237,9 @@ Lines training(std::uint64_t seed, std::uint32_t number) {
   Lines lines = soma_test::random_layers(draws);
   lines.push_back("precision " + of("fp32", "fp32", "tf32", "bf16", "bf16_sr", "bf16_nearest",
                                     "fp16", "fp8_delayed", "fp8_current", "fp8_rowwise",
-                                    "fp8_block", "mxfp8", "cfp8"));
+                                    "fp8_block", "mxfp8", "mxfp8_up", "mxfp8_trn3", "mxfp6",
+                                    "mxfp4", "nvfp4", "cfp8", "mxfp4_rotated", "nvfp4_rotated",
+                                    "wide_gradient", "three_formats"));
   const std::string optimizer =
       draws.below(2) == 0 ? "adamw" : of("sgd", "lamb", "adafactor", "rmsprop", "adagrad", "adam");
   lines.push_back("optimizer " + optimizer);

@@ -5,11 +5,13 @@
 #include "train/parallel_run.hpp"
 
 #include "catch.hpp"
+#include "support/precisions.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace soma;
@@ -20,6 +22,13 @@ namespace {
 
 ParallelRun run_of(const Precision& precision = {}) {
   return {.options = {.epochs = 1, .learning_rate = 2e-3, .seed = 5, .precision = precision}};
+}
+
+// All presets and group_recipes().
+std::vector<Precision> precisions() {
+  std::vector<Precision> all = group_recipes();
+  for (const Precision& preset : precision_presets()) all.push_back(preset);
+  return all;
 }
 
 // Every rank of a run against the one rank of another.
@@ -46,7 +55,7 @@ void check_same(const std::vector<RankRun>& ranks, const RankRun& one) {
 }  // namespace
 
 TEST_CASE("ranks end with the weights of one, in every precision", "[unit]") {
-  for (const Precision& precision : precision_presets()) {
+  for (const Precision& precision : precisions()) {
     ParallelRun run = run_of(precision);
     const RankRun one = run_ranks(run).front();
     for (const int ranks : {1, 2, 4, 8}) {
@@ -157,6 +166,38 @@ TEST_CASE("batches with fewer sequences than ranks, and more shards", "[unit]") 
       }
 }
 
+namespace {
+
+// Stops a run on some ranks after `step` and resumes it on others; `sharded`: before, and after.
+void check_resumed(const ParallelRun& run, const RankRun& one, std::pair<int, int> ranks,
+                   std::pair<bool, bool> sharded, std::uint64_t step) {
+  auto context = make_context();
+  MemoryStore store(context);
+  ParallelRun first = run;
+  first.ranks = ranks.first;
+  first.store = &store;
+  first.stop_after = step;
+  first.options.shard_optimizer = sharded.first;
+  for (const RankRun& rank : run_ranks(first)) {
+    REQUIRE(rank.error == "");
+    CHECK(rank.report.interrupted);
+    CHECK(rank.report.steps == step);
+  }
+  ParallelRun second = run;
+  second.ranks = ranks.second;
+  second.store = &store;
+  second.model_seed = 99;
+  second.options.resume = true;
+  second.options.shard_optimizer = sharded.second;
+  for (const RankRun& rank : run_ranks(second)) {
+    REQUIRE(rank.error == "");
+    CHECK(rank.report.first_step == step);
+    CHECK(rank.bits == one.bits);
+  }
+}
+
+}  // namespace
+
 TEST_CASE("interrupted on so many ranks and resumed on others", "[unit]") {
   for (const Precision& precision :
        {Precision::fp32(), Precision::bf16_sr(), Precision::fp8_delayed(), Precision::fp16()}) {
@@ -167,30 +208,20 @@ TEST_CASE("interrupted on so many ranks and resumed on others", "[unit]") {
       for (const auto& [sharded, then] : {std::pair{false, true}, {true, false}, {true, true}}) {
         INFO(precision.name << " from " << before << " to " << after << ", sharded " << sharded
                             << ", then " << then);
-        auto context = make_context();
-        MemoryStore store(context);
-        ParallelRun first = run;
-        first.ranks = before;
-        first.store = &store;
-        first.stop_after = 4;
-        first.options.shard_optimizer = sharded;
-        for (const RankRun& rank : run_ranks(first)) {
-          REQUIRE(rank.error == "");
-          CHECK(rank.report.interrupted);
-          CHECK(rank.report.steps == 4);
-        }
-        ParallelRun second = run;
-        second.ranks = after;
-        second.store = &store;
-        second.model_seed = 99;
-        second.options.resume = true;
-        second.options.shard_optimizer = then;
-        for (const RankRun& rank : run_ranks(second)) {
-          REQUIRE(rank.error == "");
-          CHECK(rank.report.first_step == 4);
-          CHECK(rank.bits == one.bits);
-        }
+        check_resumed(run, one, {before, after}, {sharded, then}, 4);
       }
+  }
+}
+
+TEST_CASE("recipes of groups: ragged batches, and other ranks behind a stop", "[unit]") {
+  for (const Precision& precision : group_recipes()) {
+    ParallelRun run = run_of(precision);
+    run.batch = 3;
+    run.sequences = 8;
+    const RankRun one = run_ranks(run).front();
+    INFO(precision.name);
+    check_resumed(run, one, {1, 4}, {false, true}, 2);
+    check_resumed(run, one, {4, 2}, {true, false}, 1);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "catch.hpp"
 #include "support/errors.hpp"
+#include "support/precisions.hpp"
 #include "train/number_runs.hpp"
 
 #include <cmath>
@@ -41,7 +42,7 @@ Precision own_rounding(std::string_view name) {
   return own;
 }
 
-// All presets, and what none of them has: other directions, formats and roundings.
+// All presets, and more than they have: other directions, formats and roundings.
 std::vector<Precision> policies() {
   std::vector<Precision> all;
   for (const Precision& preset : precision_presets()) all.push_back(preset);
@@ -60,22 +61,7 @@ std::vector<Precision> policies() {
   sums.accumulation = {.format = formats::bf16, .chunk = 2, .promote = 16};
   all.push_back(sums);
   all.push_back(own_rounding("halves"));
-  Precision rotated = Precision::mxfp4();
-  rotated.name = "rotated";
-  for (Quantizer* role :
-       {&rotated.gemm_activations, &rotated.gemm_weights, &rotated.gemm_gradients}) {
-    role->scaling.rule = ScaleRule::up;
-    role->rotation = {16, Rotation::Signs::drawn};
-  }
-  rotated.gemm_gradients.rounding = Rounding::stochastic;
-  all.push_back(rotated);
-  Precision mixed = Precision::nvfp4();
-  mixed.name = "a wide gradient";
-  mixed.gemm_weights.scaling.granularity = Granularity::block_16x16;
-  mixed.weight_gradient.activations = mixed.weight_gradient.gradients =
-      Quantizer{.format = formats::bf16};
-  mixed.forward.weights = Quantizer{.format = formats::fp8_e4m3fn};
-  all.push_back(mixed);
+  for (const Precision& recipe : group_recipes()) all.push_back(recipe);
   return all;
 }
 

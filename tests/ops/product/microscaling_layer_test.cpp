@@ -127,6 +127,29 @@ TEST_CASE("the tensor's scale of nvfp4 multiplies all three products", "[unit][m
   CHECK(farthest(a[1], b[1]) == 0);
 }
 
+// Otherwise products of numbers with such a scale would be slower, and rounded once more.
+TEST_CASE("the scale of an operand in bf16 multiplies the sums", "[unit][microscaling]") {
+  auto context = make_context({.threads = 2});
+  const auto narrow = [&](const Tensor& x) {
+    return run(context, *context.built_in().cast, CastSetting{.dtype = DType::bf16}, {x})[0];
+  };
+  for (const std::size_t rows : {std::size_t{3}, std::size_t{50}})
+    for (const bool turned : {false, true}) {
+      const Tensor a = narrow(
+                       Layer::random(context, Shape{turned ? 90 : rows, turned ? rows : 90}, 70)),
+                   b = narrow(Layer::random(context, Shape{90, 70}, 71));
+      MatmulSetting setting{.transpose_a = turned, .output = DType::fp32};
+      const Tensor plain = run(context, ops::matmul, setting, {a, b})[0];
+      setting.a.scale = 0.3f;
+      setting.b.scale = 1.7f;
+      const Tensor scaled = run(context, ops::matmul, setting, {a, b})[0];
+      std::size_t wrong = 0;
+      for (std::size_t i = 0; i < plain.elements(); ++i)
+        wrong += scaled.data<float>()[i] == plain.data<float>()[i] * (0.3f * 1.7f) ? 0 : 1;
+      CHECK(wrong == 0);
+    }
+}
+
 TEST_CASE("what a group with a number that is not finite becomes is seen by the watch",
           "[unit][microscaling]") {
   auto context = make_context({.threads = 1});
@@ -288,6 +311,40 @@ TEST_CASE("codes and scale bytes are the numbers that products read", "[unit][mi
                                                       made[0].dtype(), sequences)));
           }
         }
+}
+
+// Numbers in bf16 and fp32, and codes, take other loops, which read rows in runs.
+TEST_CASE("groups down the columns of wide rows are the same by all loops",
+          "[unit][microscaling]") {
+  auto context = make_context({.threads = 2});
+  const Tensor x = run(context, *context.built_in().cast, CastSetting{.dtype = DType::bf16},
+                       {drawn(context, Shape{70, 2100}, 350)})[0];
+  const Tensor wide = soma::detail::plain_fp32(context, x);
+  for (const CodedCase& c : coded_cases)
+    for (const ScaleFormat scale : {ScaleFormat::mx, ScaleFormat::e4m3})
+      for (const RoundingMode mode : {RoundingMode::nearest_even, RoundingMode::stochastic}) {
+        const bool stochastic = mode == RoundingMode::stochastic;
+        QuantizeSetting setting{
+            .quantizer = {.format = c.format,
+                          .rounding = {.mode = mode,
+                                       .random_bits =
+                                           stochastic ? std::uint8_t{16} : std::uint8_t{0}},
+                          .scaling = {.policy = ScalePolicy::current,
+                                      .granularity = Granularity::group_32,
+                                      .format = scale}},
+            .along_rows = true,
+            .scale = scale == ScaleFormat::e4m3 ? 0.25f : 1.0f};
+        const Outputs halves = run(context, ops::quantize, setting, {x});
+        const Outputs words = run(context, ops::quantize, setting, {wide});
+        setting.codes = true;
+        const Outputs coded = run(context, ops::quantize, setting, {x});
+        INFO(to_string(c.format) << ", " << to_string(scale) << (stochastic ? ", drawn" : ""));
+        CHECK(same_numbers(context, halves[0], words[0]));
+        CHECK(same_numbers(context, halves[1], words[1]));
+        CHECK(same_numbers(
+            context, halves[0],
+            soma::detail::expanded(context, setting, coded[0], x.shape(), halves[0].dtype(), {})));
+      }
 }
 
 TEST_CASE("what a layer keeps for backward takes the bytes of codes", "[unit][microscaling]") {

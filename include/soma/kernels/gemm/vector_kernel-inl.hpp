@@ -34,7 +34,7 @@ namespace {  // internal linkage: units with other flags have their own
 // the Columns of packed b as floats or as codes of bf16.
 template <class Products, class Columns = FloatColumns>
 struct VectorKernel {
-  using Source = std::conditional_t<Products::products == 1, PackSource, PairSource>;
+  using Source = std::conditional_t<Products::products == 1, FactorSource, PairSource>;
   using SourceOfB = std::conditional_t<std::is_same_v<Columns, CodeColumns>, CodeSource, Source>;
   using FewRows = FewRowsProduct<Products, Source>;
   using PackedRow =

@@ -84,6 +84,53 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static bool expand_loop(const HalfFormat& format,
   return ordinary();
 }
 
+#if HWY_TARGET != HWY_SCALAR
+// Half a vector of bf16 numbers times factors, where bf16 holds the products.
+template <class Numbers>
+HWY_INLINE Numbers times_factors(Numbers numbers, const float* factors) {
+  const hn::DFromV<Numbers> half;
+  const hn::Rebind<std::int32_t, decltype(half)> wide;
+  const hn::RebindToFloat<decltype(wide)> df;
+  const auto values = hn::BitCast(df, hn::ShiftLeft<16>(hn::PromoteTo(wide, numbers)));
+  const auto products = hn::Mul(values, hn::LoadU(df, factors));
+  return hn::DemoteTo(half, hn::ShiftRight<16>(hn::BitCast(wide, products)));
+}
+#endif
+
+// As expand_loop(), for scales that are no powers of two: a finite factor for each code, and
+// readable ones behind the last.
+HWY_NOINLINE HWY_MAYBE_UNUSED static bool expand_by_factors(const HalfFormat& format,
+                                                            const std::byte* codes,
+                                                            std::size_t count, const float* factors,
+                                                            std::byte* to) {
+#if HWY_TARGET == HWY_SCALAR
+  (void)format, (void)codes, (void)count, (void)factors, (void)to;
+  return false;
+#else
+  const Halves d;
+  const hn::Half<Halves> half;
+  const hn::Rebind<std::uint8_t, Halves> narrow;
+  const HalfFormat f = format;
+  const std::size_t lanes = hn::Lanes(d), whole = count / lanes * lanes, rest = count - whole;
+  auto most = hn::Zero(d);
+  const auto expand = [&](const std::byte* from, const float* by, std::byte* place) HWY_ATTR {
+    const auto code = hn::PromoteTo(d, load_bytes(narrow, from));
+    const auto numbers = expand_halves(f, code, hn::Zero(d), most);
+    const auto low = times_factors(hn::LowerHalf(half, numbers), by);
+    const auto high = times_factors(hn::UpperHalf(half, numbers), by + lanes / 2);
+    store_bytes(d, hn::Combine(d, high, low), place);
+  };
+  for (std::size_t i = 0; i < whole; i += lanes) expand(codes + i, factors + i, to + 2 * i);
+  if (rest != 0) {
+    alignas(64) std::byte last[half_padding] = {}, result[2 * half_padding];
+    std::memcpy(last, codes + whole, rest);
+    expand(last, factors + whole, result);
+    std::memcpy(to + 2 * whole, result, 2 * rest);
+  }
+  return hn::AllFalse(d, hn::Gt(most, hn::Set(d, f.largest_code)));
+#endif
+}
+
 namespace {  // internal linkage: units with other flags have their own
 
 class ExpandPass {
@@ -95,10 +142,16 @@ class ExpandPass {
         half_(make_half_format(args.format)),
         width_(size_of(args.y.dtype)),
         group_(args.group_columns == 0 ? args.columns : args.group_columns),
-        run_(group_ >= row_chunk ? row_chunk : row_chunk / group_ * group_) {
-    half_.usable = half_.usable && args.y.dtype == DType::bf16 && args.scale == StoredScale::e8m0 &&
+        run_(group_ == 1           ? wide_run
+             : group_ >= row_chunk ? row_chunk
+                                   : row_chunk / group_ * group_) {
+    half_.usable = half_.usable && args.y.dtype == DType::bf16;
+    by_factors_ = half_.usable && args.scale == StoredScale::e4m3;
+    half_.usable = half_.usable && args.scale == StoredScale::e8m0 &&
                    (group_ == 1 || group_ % half_padding == 0 || group_ == args.columns);
-    std::fill_n(shifts_, row_chunk + half_padding, std::int16_t{0});
+    std::fill_n(shifts_, (std::min)(run_, args.columns) + half_padding, std::int16_t{0});
+    std::fill_n(scales_, (std::min)(run_, args.columns) + half_padding, 0.0f);
+    std::fill_n(factors_, row_chunk + half_padding, 0.0f);
     for (int i = 0; args.scale == StoredScale::e4m3 && i < 256; ++i)
       e4m3_[i] = decode(formats::fp8_e4m3fn, static_cast<std::uint32_t>(i));
   }
@@ -111,12 +164,14 @@ class ExpandPass {
         const std::size_t count = (std::min)(run_, args_.columns - column);
         const bool quick = take_scales(at + column / group_, (count + group_ - 1) / group_);
         const std::size_t end = (std::min)(row + step, args_.rows);
-        for (std::size_t r = row; r < end; ++r) expand(r, column, count, quick);
+        for (std::size_t r = row; r < end; ++r)
+          for (std::size_t i = 0; i < count; i += row_chunk)
+            expand(r, column + i, (std::min)(row_chunk, count - i), group_ == 1 ? i : 0, quick);
       }
   }
 
  private:
-  // Returns false if a scale is not for expand_loop().
+  // Returns false if a scale is not for expand_loop() or expand_by_factors().
   bool take_scales(std::size_t first, std::size_t count) {
     if (half_.usable) {
       bool ordinary = true;
@@ -127,8 +182,14 @@ class ExpandPass {
       }
       if (ordinary) return true;
     }
-    for (std::size_t i = 0; i < count; ++i) scales_[i] = scale_of(first + i);
-    return false;
+    bool finite = true;
+    for (std::size_t i = 0; i < count; ++i) {
+      scales_[i] = scale_of(first + i);
+      finite = finite && scales_[i] == scales_[i];
+    }
+    for (std::size_t i = 0; by_factors_ && group_ != 1 && i < count; ++i)
+      std::fill_n(factors_ + i * group_, (std::min)(group_, row_chunk - i * group_), scales_[i]);
+    return by_factors_ && finite;
   }
 
   float scale_of(std::size_t i) const {
@@ -143,7 +204,9 @@ class ExpandPass {
     return std::bit_cast<float>(byte == 0 ? 0x00400000u : byte << 23);
   }
 
-  void expand(std::size_t row, std::size_t column, std::size_t count, bool quick) {
+  // `first`: the scale of the first column, among those that take_scales() took.
+  void expand(std::size_t row, std::size_t column, std::size_t count, std::size_t first,
+              bool quick) {
     const auto bits = static_cast<std::size_t>(args_.code_bits);
     const std::byte* codes = args_.codes + row * args_.row_stride + column * bits / 8;
     std::byte* to =
@@ -153,16 +216,20 @@ class ExpandPass {
       codes = unpacked_;
     }
     const std::size_t groups = (count + group_ - 1) / group_;
-    if (quick) {
-      if (group_ == 1 ? expand_loop<true>(half_, codes, count, shifts_, 1, to)
+    if (quick && by_factors_) {
+      if (expand_by_factors(half_, codes, count, group_ == 1 ? scales_ + first : factors_, to))
+        return;
+    } else if (quick) {
+      if (group_ == 1 ? expand_loop<true>(half_, codes, count, shifts_ + first, 1, to)
                       : expand_loop<false>(half_, codes, count, shifts_, group_, to))
         return;
-      for (std::size_t g = 0; g < groups; ++g) scales_[g] = soma::detail::two_to(shifts_[g] / 128);
+      for (std::size_t g = first; g < first + groups; ++g)
+        scales_[g] = soma::detail::two_to(shifts_[g] / 128);
     }
     decode_chunk(codec_, codes, count, buffers_);
     for (std::size_t i = 0; i < count; i += group_)
       if (group_ == 1)
-        buffers_.values[i] *= scales_[i];
+        buffers_.values[i] *= scales_[first + i];
       else
         multiply(buffers_.values + i, (std::min)(group_, count - i), scales_[i / group_]);
     const auto* values = reinterpret_cast<const std::byte*>(buffers_.values);
@@ -175,10 +242,12 @@ class ExpandPass {
   const ExpandArgs& args_;
   CodecParams codec_, carrier_;
   HalfFormat half_;
+  bool by_factors_ = false;
   std::size_t width_, group_, run_;
   float e4m3_[256];
-  alignas(64) std::int16_t shifts_[row_chunk + half_padding];
-  float scales_[row_chunk];
+  alignas(64) std::int16_t shifts_[wide_run + half_padding];
+  float scales_[wide_run + half_padding];
+  float factors_[row_chunk + half_padding];  // in a run, where groups are parts of a row
   alignas(64) std::byte unpacked_[row_chunk];
   ConvertBuffers buffers_;
 };

@@ -144,7 +144,9 @@ class QuantizePass {
         scaled_(args.scaling.policy != ScalePolicy::none && args.scales != nullptr),
         from_bf16_(args.x.dtype == DType::bf16 && args.x.column_stride == 1 && args.x.scale == 1),
         group_(args.group_columns == 0 ? args.columns : args.group_columns),
-        block_(group_ >= row_chunk ? group_ : row_chunk / group_ * group_),
+        block_(group_ == 1           ? wide_run
+               : group_ >= row_chunk ? group_
+                                     : row_chunk / group_ * group_),
         limit_(decode(args.format, args.format.max_finite_code())) {
     quick_format_ = make_quick_format(args.format, scaled_);
     if (is_quick(args.format, args.y.rounding) && (!args.codes || args.format.bytes() == 1))
@@ -159,8 +161,8 @@ class QuantizePass {
       half_loop_ = draws_ ? half_loop_for<true>(args.codes ? 1 : 2, group_ == 1)
                           : half_loop_for<false>(args.codes ? 1 : 2, group_ == 1);
     }
-    std::fill_n(scales_, row_chunk, 1.0f);
-    std::fill_n(inverses_, row_chunk, 1.0f);
+    std::fill_n(scales_, (std::min)(wide_run, args.columns), 1.0f);
+    std::fill_n(inverses_, (std::min)(wide_run, args.columns), 1.0f);
   }
 
   void run() {
@@ -173,20 +175,22 @@ class QuantizePass {
   }
 
  private:
-  // A block is several whole scaling blocks, at most a chunk, or one scaling block.
+  // A block is several whole scaling blocks, at most a chunk or wide_run columns, or one scaling
+  // block.
   void do_block(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns,
                 std::size_t at) {
     const std::size_t groups = (columns + group_ - 1) / group_;
     if (half_.usable && take_halves(row, rows, column, columns, at)) {
-      for (std::size_t r = row; r < row + rows; ++r)
-        write_run(r, column, columns, [&](std::byte* to) {
-          const std::byte* words = nullptr;
-          if (draws_) {
-            const Draw draw = draw_of(r, column);
-            words = draw_words(codec_, draw, draw.index, columns, buffers_.words);
-          }
-          half_loop_(half_, source(r, column, columns), columns, shifts_, group_, words, to);
-        });
+      write_block(
+          row, rows, column, columns,
+          [&](std::size_t r, std::size_t from, std::size_t count, std::size_t g, std::byte* to) {
+            const std::byte* words = nullptr;
+            if (draws_) {
+              const Draw draw = draw_of(r, from);
+              words = draw_words(codec_, draw, draw.index, count, buffers_.words);
+            }
+            half_loop_(half_, source(r, from, count), count, shifts_ + g, group_, words, to);
+          });
       return;
     }
     const bool writes = args_.y.data != nullptr;
@@ -208,12 +212,22 @@ class QuantizePass {
         inverses_[g] = 1.0f / (scales_[g] * args_.tensor_scale);
       }
     has_nan_ = scaled_ && std::any_of(inverses_, inverses_ + groups, is_nan);
-    for (std::size_t first = 0; first < columns; first += row_chunk) {
-      const std::size_t count = (std::min)(row_chunk, columns - first);
-      for (std::size_t r = row; r < row + rows; ++r)
-        write_run(r, column + first, count,
-                  [&](std::byte* to) { round_run(r, column + first, count, to); });
-    }
+    write_block(row, rows, column, columns,
+                [&](std::size_t r, std::size_t first, std::size_t count, std::size_t g,
+                    std::byte* to) { round_run(r, first, count, g, to); });
+  }
+
+  // Calls round(row, column, count, first scale, to) for all runs of a block.
+  template <class Round>
+  void write_block(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns,
+                   const Round& round) {
+    for (std::size_t r = row; r < row + rows; ++r)
+      for (std::size_t first = 0; first < columns; first += row_chunk) {
+        const std::size_t count = (std::min)(row_chunk, columns - first);
+        write_run(r, column + first, count, [&](std::byte* to) {
+          round(r, column + first, count, group_ == 1 ? first : 0, to);
+        });
+      }
   }
 
   // Finds the scales of a block in 16 bits; false: one of them is not ordinary, and nothing is
@@ -223,7 +237,7 @@ class QuantizePass {
     const std::size_t groups = (columns + group_ - 1) / group_;
     std::fill_n(half_maxima_, groups + (group_ == 1 ? half_padding : 0), std::int16_t{0});
     for (std::size_t r = row; r < row + rows; ++r)
-      if (const std::byte* from = source(r, column, columns); group_ == 1)
+      if (const std::byte* from = source(r, column, columns); group_ == 1)  // in place
         raise_half_columns(from, columns, half_maxima_);
       else
         raise_half_groups(from, columns, group_, half_maxima_);
@@ -289,52 +303,55 @@ class QuantizePass {
     const auto raise_each =
         from_bf16_ ? raise_columns<true, kFinite> : raise_columns<false, kFinite>;
     const auto raise = from_bf16_ ? raise_groups<true, kFinite> : raise_groups<false, kFinite>;
-    for (std::size_t first = 0; first < columns; first += row_chunk) {
-      const std::size_t count = (std::min)(row_chunk, columns - first);
-      std::fill_n(maxima_, group_ == 1 ? count + lane_padding : groups * lane_padding, 0);
-      for (std::size_t r = row; r < row + rows; ++r)
+    std::fill_n(maxima_, group_ == 1 ? columns + lane_padding : groups * lane_padding, 0);
+    for (std::size_t r = row; r < row + rows; ++r)
+      for (std::size_t first = 0; first < columns; first += row_chunk) {
+        const std::size_t count = (std::min)(row_chunk, columns - first);
         if (const std::byte* from = source(r, column + first, count); group_ == 1)
-          raise_each(from, count, maxima_);
+          raise_each(from, count, maxima_ + first);
         else
           raise(from, count, group_, maxima_);
-      if (group_ == 1)
-        std::memcpy(amax_, maxima_, count * sizeof(float));
-      else
-        join_maxima(maxima_, groups, amax_);
-    }
+      }
+    if (group_ == 1)
+      std::memcpy(amax_, maxima_, columns * sizeof(float));
+    else
+      join_maxima(maxima_, groups, amax_);
   }
 
-  void round_run(std::size_t row, std::size_t column, std::size_t count, std::byte* to) {
-    const QuickScales scales{scales_, inverses_, (std::min)(group_, row_chunk)};
+  // `g`: the scale of the first column, among those of the block.
+  void round_run(std::size_t row, std::size_t column, std::size_t count, std::size_t g,
+                 std::byte* to) {
+    const QuickScales scales{scales_ + g, inverses_ + g, (std::min)(group_, row_chunk)};
     if (quick_ != nullptr && !has_nan_ &&
         quick_(quick_format_, source(row, column, count), count, scales, to))
       return;
-    write_any(row, column, count, to);
+    write_any(row, column, count, scales.scales, scales.inverses, to);
   }
 
   // For any format and rounding, and for numbers that are not finite: by encoding and decoding.
-  void write_any(std::size_t row, std::size_t column, std::size_t count, std::byte* to) {
+  void write_any(std::size_t row, std::size_t column, std::size_t count, const float* scales,
+                 const float* inverses, std::byte* to) {
     float* values = buffers_.values;
     const float* x = reader_.read(row, column, count, values);
     if (x != values) std::memcpy(values, x, count * sizeof(float));
     if (scaled_ && group_ == 1) {
-      multiply_columns_within(values, inverses_, count, limit_);
+      multiply_columns_within(values, inverses, count, limit_);
       for (std::size_t i = 0; has_nan_ && i < count; ++i)  // a NaN of the processor has any bits
-        if (is_nan(inverses_[i])) values[i] = std::numeric_limits<float>::quiet_NaN();
+        if (is_nan(inverses[i])) values[i] = std::numeric_limits<float>::quiet_NaN();
     }
     if (scaled_ && group_ != 1)
       for_each_group(0, count, group_, [&](std::size_t first, std::size_t n, std::size_t g) {
-        multiply_within(values + first, n, inverses_[g], limit_);
+        multiply_within(values + first, n, inverses[g], limit_);
       });
     const Draw draw = draw_of(row, column);
     const auto* bytes = reinterpret_cast<const std::byte*>(values);
     if (args_.codes) return store(codec_, bytes, count, to, draw);
     encode_chunk(codec_, bytes, count, buffers_.codes, draw, buffers_);
     decode_chunk(codec_, buffers_.codes, count, buffers_);
-    if (scaled_ && group_ == 1) multiply_columns(values, scales_, count);
+    if (scaled_ && group_ == 1) multiply_columns(values, scales, count);
     if (scaled_ && group_ != 1)
       for_each_group(0, count, group_, [&](std::size_t first, std::size_t n, std::size_t g) {
-        multiply(values + first, n, scales_[g]);
+        multiply(values + first, n, scales[g]);
       });
     store(carrier_, bytes, count, to, {});
   }
@@ -368,12 +385,11 @@ class QuantizePass {
   HalfLoop half_loop_ = nullptr;
 
   // Scales and largest magnitudes of the scaling blocks of a block.
-  alignas(64) float scales_[row_chunk + lane_padding], inverses_[row_chunk + lane_padding],
-      amax_[row_chunk];
-  bool finite_[row_chunk];
-  alignas(64) std::int16_t half_maxima_[row_chunk + half_padding],
-      shifts_[row_chunk + half_padding];
-  alignas(64) std::int32_t maxima_[row_chunk + lane_padding];
+  alignas(64) float scales_[wide_run + lane_padding], inverses_[wide_run + lane_padding],
+      amax_[wide_run];
+  bool finite_[wide_run];
+  alignas(64) std::int16_t half_maxima_[wide_run + half_padding], shifts_[wide_run + half_padding];
+  alignas(64) std::int32_t maxima_[wide_run + lane_padding];
   ChunkBuffer decoded_;
   ConvertBuffers buffers_;
 };

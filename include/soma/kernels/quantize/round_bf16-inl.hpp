@@ -36,6 +36,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Halves = hn::CappedTag<std::int16_t, 32>;  // at most a group of 32
 using HalfVector = hn::Vec<Halves>;
 inline constexpr std::size_t half_padding = 32;
+// Columns at a time where each has a scale of its own: rows are read and written in long runs.
+inline constexpr std::size_t wide_run = 2048;
 
 // A format of at most 8 bits for scaled numbers, as bits of bf16.
 struct HalfFormat {

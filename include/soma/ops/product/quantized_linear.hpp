@@ -77,6 +77,8 @@ struct OperandUse {
   bool codes = false;  // for what is kept; of a quantizer that has_codes()
   std::uint32_t step = 0;
   Draw signs{};  // for the product's rotation
+  // The largest magnitude of the stored numbers in all ranks: -1 until a conversion asks for it.
+  float* magnitude = nullptr;
 };
 
 inline ConvertedOperand convert_operand(Context& context, LinearOperand& operand,
@@ -115,8 +117,13 @@ inline ConvertedOperand convert_operand(Context& context, LinearOperand& operand
   const bool two_scales =
       scaling.policy == ScalePolicy::current && scaling.format == ScaleFormat::e4m3;
   if (two_scales) {
-    float amax = largest_magnitude(context, x, true);
-    if (global) maximum.run(maximum.self, {&amax, 1});
+    float* const known = x.identity() == stored.identity() ? use.magnitude : nullptr;
+    float amax = known != nullptr ? *known : -1;
+    if (amax < 0) {
+      amax = largest_magnitude(context, x, true);
+      if (global) maximum.run(maximum.self, {&amax, 1});
+      if (known != nullptr) *known = amax;
+    }
     setting.scale = tensor_scale_for(setting.quantizer.format, amax);
   }
   const Outputs made = is_cast(setting.quantizer)
@@ -198,6 +205,7 @@ inline void quantized_linear_host(const OperatorCall& call) {
   LinearFormats& formats = *setting.formats;
   Context& context = call.context;
   const Tensor &x = call.inputs[0], &weight = call.inputs[1];
+  float magnitude = -1;
   const auto convert = [&](bool along_rows) {
     return convert_operand(context, formats.x, formats.maximum, x, call.sequences,
                            {.along_rows = along_rows,
@@ -205,7 +213,8 @@ inline void quantized_linear_host(const OperatorCall& call) {
                             .record = setting.record,
                             .codes = along_rows && keeps_codes(formats.x),
                             .step = setting.step,
-                            .signs = formats.signs[along_rows ? 2 : 0]});
+                            .signs = formats.signs[along_rows ? 2 : 0],
+                            .magnitude = &magnitude});
   };
   ConvertedOperand input = convert(false);
   ConvertedOperand kernel = converted_weight(context, formats, weight, false, setting);
@@ -241,13 +250,15 @@ inline void quantized_linear_gradient(const GradientCall& call) {
   Context& context = call.context;
   const Tensor d = product_gradient(call, setting.activation, setting.dropout);
   const Tensor rows = as_rows(context, d);
+  float magnitude = -1;
   const auto convert = [&](bool along_rows) {
     return convert_operand(context, formats.gradient, formats.maximum, rows, call.sequences,
                            {.along_rows = along_rows,
                             .training = setting.training,
                             .record = true,
                             .step = setting.step,
-                            .signs = formats.signs[along_rows ? 2 : 1]});
+                            .signs = formats.signs[along_rows ? 2 : 1],
+                            .magnitude = &magnitude});
   };
   ConvertedOperand dy;
   if (is_wanted(call, 0) || !is_converted_twice(formats.gradient)) dy = convert(false);

@@ -13,6 +13,7 @@
 #include <soma/kernels/gemm/args.hpp>
 #include <soma/kernels/gemm/few_rows/operands-inl.hpp>
 #include <soma/kernels/gemm/micro_kernel-inl.hpp>
+#include <soma/kernels/gemm/pack/fp32-inl.hpp>
 #include <soma/kernels/gemm/workspace-inl.hpp>
 #include <soma/kernels/rows/matrix_io-inl.hpp>
 
@@ -100,7 +101,7 @@ class PackedRowProduct {
   // Calls finish(tile, sums) for all columns of the product.
   template <class Finish>
   void run(const Finish& finish) const {
-    const MatrixReader a(args_.a);
+    const MatrixReader a(FactorSource::without_factor(args_.a));
     for (std::size_t k = 0; k < args_.k; k += row_chunk) {
       const std::size_t count = (std::min)(row_chunk, args_.k - k);
       float* const to = workspace_.a + k;

@@ -96,7 +96,7 @@ class PairSource {
   using Buffer = PairBuffer;
 
   static bool takes(const MatrixOperand& operand) {
-    if (operand.dtype == DType::bf16) return operand.scale == 1;
+    if (operand.dtype == DType::bf16) return true;
     return EightBitRows::are_exact(operand);
   }
 

@@ -305,6 +305,24 @@ class PackSource {
   EightBitRows bytes_;
 };
 
+// PackSource, but sums are multiplied by the scales of bf16 numbers: those are packed as they are.
+class FactorSource : public PackSource {
+ public:
+  FactorSource(const MatrixOperand& operand, std::size_t lines, std::size_t depth,
+               std::size_t line_stride, std::size_t depth_stride)
+      : PackSource(without_factor(operand), lines, depth, line_stride, depth_stride),
+        factor_(operand.dtype == DType::bf16 ? operand.scale : 1) {}
+
+  float factor() const { return factor_; }
+  static MatrixOperand without_factor(MatrixOperand operand) {
+    if (operand.dtype == DType::bf16) operand.scale = 1;
+    return operand;
+  }
+
+ private:
+  float factor_;
+};
+
 }  // namespace
 
 }  // namespace HWY_NAMESPACE
