@@ -104,8 +104,8 @@ static void long_sequence(Table table) {
     const auto reference = plain_case.reference<double>();
     on_every_way(plain_case, [&](const Context& context, const AttentionCase& c) {
       // Scores are below 8 * 4 / sqrt(8) < 12 in magnitude, their sums wrong by 18 u * 12 at most,
-      // in tiles by 31 u * 12; the rest of AttentionBounds' terms: length / 16 + 6 * 31 + 8 sums, in
-      // tiles 6 * 33, and (2 * length + 8) products.
+      // in tiles by 31 u * 12; the rest of AttentionBounds' terms: length / 16 + 6 * 31 + 8 sums,
+      // in tiles 6 * 33, and (2 * length + 8) products.
       const auto keys = static_cast<double>(length);
       const double sums = keys / 16 + (c.tiled() ? 2 * 31 * 12 + 242 : 2 * 18 * 12 + 230);
       const double relative = (sums + 8 * 20 + 2 * keys + 8) * 0x1p-24;

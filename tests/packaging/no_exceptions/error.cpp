@@ -1,5 +1,5 @@
-// The effect of an error: the default; with the argument own_handler a handler that returns, with own_end a handler that ends
-// the program.
+// The effect of an error: the default; with the argument own_handler a handler that returns, with
+// own_end a handler that ends the program.
 #include <soma/api.hpp>
 
 #include <cstdio>
