@@ -15,6 +15,7 @@ if(TARGET soma::text)
     COMMAND bash "${CMAKE_CURRENT_SOURCE_DIR}/text/compare_tokenizers.sh"
       $<TARGET_FILE:tokenize_lines> $<TARGET_FILE:tokenize_bytes> $<TARGET_FILE:write_reviews> "${CMAKE_CURRENT_BINARY_DIR}/tokenizers")
   set_tests_properties(text/compare_tokenizers PROPERTIES LABELS slow SKIP_RETURN_CODE 77 TIMEOUT 3600)
+  soma_for_slow_test(text/compare_tokenizers tokenize_lines tokenize_bytes)
 endif()
 
 if(TARGET soma::models)
@@ -35,6 +36,7 @@ if(TARGET soma::models)
     COMMAND bash "${CMAKE_CURRENT_SOURCE_DIR}/parity/transformers.sh"
       $<TARGET_FILE:bert_logits> "${CMAKE_CURRENT_BINARY_DIR}/transformers")
   set_tests_properties(parity/transformers PROPERTIES LABELS slow SKIP_RETURN_CODE 77 TIMEOUT 3600)
+  soma_for_slow_test(parity/transformers bert_logits)
 endif()
 
 if(TARGET bert_classifier)

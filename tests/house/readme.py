@@ -74,6 +74,7 @@ class Checker:
         self.work.mkdir(parents=True)
         self.problems = []
         self.compiled = self.ran = self.left_out = 0
+        self.snippets = {}  # by their includes
         self.precompile()
 
     def precompile(self):
@@ -96,10 +97,12 @@ class Checker:
         unit = folder / (named.group(1) if named else "block.cpp")
         self.compiled += 1
         unit.write_text(text, encoding="utf-8")
+        # g++ takes a compiled header only as a unit's first: what the unit includes anyway is moved there.
+        first = next((["-include", header] for header in reversed(PRECOMPILED) if f"#include <{header}>" in text), [])
         result = subprocess.run([self.options.compiler, *FLAGS, "-I", self.work / "precompiled", "-I",
-                                 self.options.root / "include", unit, *more],
+                                 self.options.root / "include", *first, unit, *more],
                                 capture_output=True, text=True, check=False)
-        if result.returncode != 0:
+        if result.returncode != 0 and block is not None:
             self.problems.append(f"{block.place}: does not compile\n{result.stderr[:3000]}")
         return result.returncode == 0
 
@@ -125,12 +128,27 @@ class Checker:
 
     def snippet(self, block):
         # Includes and what must stand outside a function come first: the user would put them there.
-        body = block.text.splitlines()
-        top = [line for line in body if line.startswith("#include")]
-        inside = [line for line in body if not line.startswith("#include")]
-        lines = ["#include <soma/soma.hpp>", *top, "[[maybe_unused]] static void snippet() {",
-                 f'#line {block.number + 1 + len(top)} "{block.page}"', *inside, "}", ""]
-        self.compile(block, "\n".join(lines), "-fsyntax-only")
+        top = tuple(line for line in block.text.splitlines() if line.startswith("#include"))
+        self.snippets.setdefault(top, []).append(block)
+
+    def compile_snippets(self):
+        """Those with the same includes are one unit. Where it fails, each is compiled alone: that tells which it is."""
+        for top, group in self.snippets.items():
+            alone = len(group) == 1
+            if alone or not self.compile(None, self.unit_of(top, group), "-fsyntax-only"):
+                for block in group:
+                    self.compile(block, self.unit_of(top, [block]), "-fsyntax-only")
+            else:
+                self.compiled += len(group) - 1
+
+    @staticmethod
+    def unit_of(top, group):
+        lines = ["#include <soma/soma.hpp>", *top]
+        for number, block in enumerate(group):
+            inside = [line for line in block.text.splitlines() if not line.startswith("#include")]
+            lines += [f"[[maybe_unused]] static void snippet_{number}() {{",
+                      f'#line {block.number + 1 + len(top)} "{block.page}"', *inside, "}"]
+        return "\n".join([*lines, ""])
 
     def library(self, block):
         name = LIBRARY.match(block.text)
@@ -211,6 +229,7 @@ def main():
             checker.page(path.relative_to(options.root).as_posix(), path)
         else:
             checker.problems.append(f"{path.name} does not exist")
+    checker.compile_snippets()
     house.finish(checker.problems, f"{checker.compiled} blocks compiled, {checker.ran} of them run, "
                                    f"{checker.left_out} left out with a reason")
 

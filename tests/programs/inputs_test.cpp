@@ -14,6 +14,7 @@
 #include "catch.hpp"
 #include "support/errors.hpp"
 #include "support/on_device.hpp"
+#include "support/table.hpp"
 #include "support/tensors.hpp"
 
 #include <algorithm>
@@ -329,12 +330,12 @@ class Modes {
 
 }  // namespace
 
-TEST_CASE("programs read views that are still on their way", "[unit][invariance]") {
+static void views_on_their_way(Table table) {
   auto context = make_context({.threads = 1});
   add_sparse(context);
   Modes modes(context);
   std::vector<std::string> seen;
-  for (const DType dtype : {DType::fp32, DType::bf16}) {
+  for (const DType dtype : entries(table, {DType::bf16}, {DType::fp32, DType::bf16})) {
     std::vector<Call> calls = calls_of_programs(context, modes.device(), dtype);
     for (Call& call : calls_of_steps(context, dtype)) calls.push_back(std::move(call));
     for (const Call& call : calls) {
@@ -354,6 +355,13 @@ TEST_CASE("programs read views that are still on their way", "[unit][invariance]
     INFO(entry.op->name);
     CHECK(std::find(seen.begin(), seen.end(), entry.op->name) != seen.end());
   }
+}
+
+TEST_CASE("programs read views that are still on their way", "[unit][invariance]") {
+  views_on_their_way(Table::part);
+}
+TEST_CASE("programs read views that are still on their way: all", "[slow][invariance]") {
+  views_on_their_way(Table::whole);
 }
 
 TEST_CASE("a row-major copy has the tensor's bits and is in the record", "[unit]") {

@@ -5,6 +5,7 @@
 
 #include "catch.hpp"
 #include "programs/optimizer_steps.hpp"
+#include "support/table.hpp"
 
 #include <cstdint>
 
@@ -22,13 +23,15 @@ State on_host(const StepCase& c) {
 
 }  // namespace
 
-TEST_CASE("what a step stores is rounded to the host's bits", "[unit]") {
+static void stored_bits(Table table) {
   for (const Kind kind : kinds)
     for (const DType dtype : {DType::bf16, DType::fp16, DType::fp8_e4m3})
       for (const Rounding& rounding :
            {Rounding::nearest_even, Rounding::stochastic, Rounding{RoundingMode::stochastic, 32},
             Rounding{.mode = RoundingMode::stochastic, .draws = DrawMapping::ars}})
-        for (const Shape& shape : {Shape{300}, Shape{131, 2057}, Shape{3, 4, 5}})
+        for (const Shape& shape :
+             {Shape{300}, table == Table::whole ? Shape{131, 2057} : Shape{131, 33},
+              Shape{3, 4, 5}})
           for (const bool sparse : {false, true}) {
             if (rounding.draws == DrawMapping::ars && dtype != DType::bf16) continue;
             StepCase c{.kind = kind,
@@ -53,10 +56,18 @@ TEST_CASE("what a step stores is rounded to the host's bits", "[unit]") {
           }
 }
 
-TEST_CASE("nothing that must not changes the bits of an optimizer step", "[unit][invariance]") {
+TEST_CASE("what a step stores is rounded to the host's bits", "[unit]") {
+  stored_bits(Table::part);
+}
+TEST_CASE("what a step stores is rounded to the host's bits: all", "[slow]") {
+  stored_bits(Table::whole);
+}
+
+static void step_invariances(Table table) {
   for (const Kind kind : kinds)
     for (const Rounding& rounding : {Rounding::nearest_even, Rounding::stochastic})
-      for (const Shape& shape : {Shape{700, 400}, Shape{3, 2100}}) {
+      for (const Shape& shape :
+           {table == Table::whole ? Shape{700, 400} : Shape{300, 40}, Shape{3, 2100}}) {
         const StepCase c{.kind = kind,
                          .shape = shape,
                          .weight = DType::bf16,
@@ -66,11 +77,20 @@ TEST_CASE("nothing that must not changes the bits of an optimizer step", "[unit]
                          .sparse = true};
         INFO(describe(c));
         const State plain = on_device(c);
-        for (const int threads : {2, 7}) CHECK((plain == on_device(c, {.threads = threads})));
-        for (std::uint64_t stress = 1; stress <= 3; ++stress)
+        for (const int threads : entries(table, {7}, {2, 7}))
+          CHECK((plain == on_device(c, {.threads = threads})));
+        for (std::uint64_t stress = 1; stress <= (table == Table::whole ? 3 : 1); ++stress)
           CHECK((plain == on_device(c, {.stress = stress})));
         // LAMB adds its squares in the order of its tiles, which rows change.
         if (kind != Kind::lamb || rounding.mode == RoundingMode::stochastic)
           CHECK((plain == on_device(c, {.sparse_as_dense = true})));
       }
+}
+
+TEST_CASE("nothing that must not changes the bits of an optimizer step", "[unit][invariance]") {
+  step_invariances(Table::part);
+}
+TEST_CASE("nothing that must not changes the bits of an optimizer step: all",
+          "[slow][invariance]") {
+  step_invariances(Table::whole);
 }

@@ -6,6 +6,7 @@
 
 #include "catch.hpp"
 #include "support/on_device.hpp"
+#include "support/table.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -137,9 +138,6 @@ bool only_on_host(const Operator& op, const Sample& sample) {
   return op.name == "matmul" && sample.attributes.as<MatmulSetting>().output == DType::int32;
 }
 
-constexpr DType machine_types[] = {DType::fp32,     DType::tf32,     DType::fp16,    DType::bf16,
-                                   DType::fp8_e3m4, DType::fp8_e4m3, DType::fp8_e5m2};
-
 // Calls check(op, samples, sample) for all samples that programs compute; an operator is a section.
 template <class Check>
 void for_samples(Context& context, const Check& check) {
@@ -156,26 +154,43 @@ void for_samples(Context& context, const Check& check) {
 
 }  // namespace
 
-TEST_CASE("a program computes what its operator says", "[unit][grad]") {
+static void samples_of_programs(Table table) {
   auto context = make_context({.threads = 1});
   add_sparse(context);
   for_samples(context, [&](const Operator& op, const auto& samples, const Sample& sample) {
-    for (const DType dtype : machine_types)
+    for (const DType dtype : entries(table, {DType::fp32, DType::bf16, DType::fp8_e4m3},
+                                     {DType::fp32, DType::tf32, DType::fp16, DType::bf16,
+                                      DType::fp8_e3m4, DType::fp8_e4m3, DType::fp8_e5m2}))
       check_sample(context, op, samples, sample, {.dtype = dtype});
   });
 }
 
+TEST_CASE("a program computes what its operator says", "[unit][grad]") {
+  samples_of_programs(Table::part);
+}
+TEST_CASE("a program computes what its operator says: all", "[slow][grad]") {
+  samples_of_programs(Table::whole);
+}
+
 // One type of each width: the machines differ in what passes PSUM, and in what copies keep. fp32,
 // whose gradients take most of the time, on the last one only, which has all that is new.
-TEST_CASE("a program computes the same on every machine", "[unit][grad]") {
+static void samples_on_machines(Table table) {
   auto context = make_context({.threads = 1});
   add_sparse(context);
   for_samples(context, [&](const Operator& op, const auto& samples, const Sample& sample) {
     for (const neuroncore::Machine& machine : {neuroncore::trn2(), neuroncore::trn3()})
-      for (const DType dtype : {DType::fp32, DType::bf16, DType::fp8_e5m2})
+      for (const DType dtype :
+           entries(table, {DType::bf16}, {DType::fp32, DType::bf16, DType::fp8_e5m2}))
         if (dtype != DType::fp32 || machine.has(neuroncore::Feature::matmul_mx))
           check_sample(context, op, samples, sample, {.dtype = dtype}, {.machine = machine});
   });
+}
+
+TEST_CASE("a program computes the same on every machine", "[unit][grad]") {
+  samples_on_machines(Table::part);
+}
+TEST_CASE("a program computes the same on every machine: all", "[slow][grad]") {
+  samples_on_machines(Table::whole);
 }
 
 TEST_CASE("the operators without a program are known", "[unit]") {
@@ -220,7 +235,7 @@ TEST_CASE("a device reads nothing on the host for an operator that has a program
   }
 }
 
-TEST_CASE("nothing that must not changes the bits of a program", "[unit][invariance]") {
+static void program_invariances(Table table) {
   auto context = make_context({.threads = 1});
   add_sparse(context);
   for (const Operator* op : context.operators().all()) {
@@ -231,13 +246,20 @@ TEST_CASE("nothing that must not changes the bits of a program", "[unit][invaria
         INFO(sample.name);
         const check::Result plain = on_device(*op, sample, {}, {});
         CHECK(check::same(plain, on_device(*op, sample, {.gaps = true}, {})));
-        for (const int threads : {2, 7})
+        for (const int threads : entries(table, {7}, {2, 7}))
           CHECK(check::same(plain, on_device(*op, sample, {}, {.threads = threads})));
-        for (const std::uint64_t seed : {1u, 2u, 3u}) {
+        for (const std::uint64_t seed : entries<std::uint64_t>(table, {1}, {1, 2, 3})) {
           CHECK(
               check::same(plain, on_device(*op, sample, {}, {.core = soma_test::stressed(seed)})));
         }
       }
     }
   }
+}
+
+TEST_CASE("nothing that must not changes the bits of a program", "[unit][invariance]") {
+  program_invariances(Table::part);
+}
+TEST_CASE("nothing that must not changes the bits of a program: all", "[slow][invariance]") {
+  program_invariances(Table::whole);
 }

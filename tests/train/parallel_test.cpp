@@ -6,6 +6,7 @@
 
 #include "catch.hpp"
 #include "support/precisions.hpp"
+#include "support/table.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -148,8 +149,11 @@ TEST_CASE("batches that are gathered take the memory of one, and of its gradient
   }
 }
 
-TEST_CASE("batches with fewer sequences than ranks, and more shards", "[unit]") {
-  for (const Precision& precision : precision_presets())
+static void few_sequences(Table table) {
+  const auto all = precision_presets();
+  std::vector<Precision> precisions{Precision::fp32(), Precision::fp8_delayed()};
+  if (table == Table::whole) precisions.assign(all.begin(), all.end());
+  for (const Precision& precision : precisions)
     for (const std::size_t batch : {1u, 3u})
       for (const std::size_t shards : {8u, 16u}) {
         ParallelRun run = run_of(precision);
@@ -198,9 +202,17 @@ void check_resumed(const ParallelRun& run, const RankRun& one, std::pair<int, in
 
 }  // namespace
 
-TEST_CASE("interrupted on so many ranks and resumed on others", "[unit]") {
-  for (const Precision& precision :
-       {Precision::fp32(), Precision::bf16_sr(), Precision::fp8_delayed(), Precision::fp16()}) {
+TEST_CASE("batches with fewer sequences than ranks, and more shards", "[unit]") {
+  few_sequences(Table::part);
+}
+TEST_CASE("batches with fewer sequences than ranks, and more shards: all", "[slow]") {
+  few_sequences(Table::whole);
+}
+
+static void other_ranks(Table table) {
+  for (const Precision& precision : entries(table, {Precision::bf16_sr(), Precision::fp8_delayed()},
+                                            {Precision::fp32(), Precision::bf16_sr(),
+                                             Precision::fp8_delayed(), Precision::fp16()})) {
     ParallelRun run = run_of(precision);
     run.options.epochs = 2;
     const RankRun one = run_ranks(run).front();
@@ -211,6 +223,13 @@ TEST_CASE("interrupted on so many ranks and resumed on others", "[unit]") {
         check_resumed(run, one, {before, after}, {sharded, then}, 4);
       }
   }
+}
+
+TEST_CASE("interrupted on so many ranks and resumed on others", "[unit]") {
+  other_ranks(Table::part);
+}
+TEST_CASE("interrupted on so many ranks and resumed on others: all", "[slow]") {
+  other_ranks(Table::whole);
 }
 
 TEST_CASE("recipes of groups: ragged batches, and other ranks behind a stop", "[unit]") {

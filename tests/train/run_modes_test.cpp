@@ -12,6 +12,7 @@
 #include "catch.hpp"
 #include "support/errors.hpp"
 #include "support/on_device.hpp"
+#include "support/table.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -127,9 +128,9 @@ std::vector<Executable> ahead_of_time(const Precision& precision, How how) {
   return train_small(precision, how).executables;
 }
 
-TEST_CASE("weights do not depend on the run mode, on threads or on late transfers",
-          "[unit][invariance]") {
-  for (const Precision& precision : {Precision::fp32(), Precision::bf16_sr()}) {
+static void bits_over_modes(Table table) {
+  for (const Precision& precision :
+       entries(table, {Precision::bf16_sr()}, {Precision::fp32(), Precision::bf16_sr()})) {
     INFO(precision.name);
     const Run eager = train_small(precision, {});
     CHECK(eager.runs.launches == eager.operators);
@@ -149,6 +150,15 @@ TEST_CASE("weights do not depend on the run mode, on threads or on late transfer
     check({.mode = RunMode::lazy, .threads = 7, .core = stressed(11)});
     check({.mode = RunMode::lazy, .ahead = ahead, .threads = 2, .core = stressed(10)});
   }
+}
+
+TEST_CASE("weights do not depend on the run mode, on threads or on late transfers",
+          "[unit][invariance]") {
+  bits_over_modes(Table::part);
+}
+TEST_CASE("weights do not depend on the run mode, on threads or on late transfers: all",
+          "[slow][invariance]") {
+  bits_over_modes(Table::whole);
 }
 
 TEST_CASE("a run goes on in another mode with the same bits", "[unit][invariance]") {

@@ -2,6 +2,7 @@
 
 #include "kernels/attention/attention_call.hpp"
 #include "support/floating_dtypes.hpp"
+#include "support/table.hpp"
 
 #include <cstring>
 #include <limits>
@@ -9,15 +10,19 @@
 using namespace soma;
 using namespace soma_test;
 
-TEST_CASE("attention of every length", "[unit][attention]") {
-  for (const std::size_t length :
-       {1, 2, 13, 31, 32, 33, 63, 64, 65, 127, 128, 129, 139, 140, 141, 225, 517}) {
+static void every_length(Table table) {
+  for (const std::size_t length : entries<std::size_t>(
+           table, {1, 13, 31, 32, 33, 63, 64, 65, 128, 129, 141},
+           {1, 2, 13, 31, 32, 33, 63, 64, 65, 127, 128, 129, 139, 140, 141, 225, 517})) {
     INFO("length " << length);
     check_case(AttentionCase(length, length, 64));
     check_case(AttentionCase(length, length, 5, 0.1f));
     check_case(AttentionCase(length, length, 64, 0.1f, DType::bf16));
   }
 }
+
+TEST_CASE("attention of every length", "[unit][attention]") { every_length(Table::part); }
+TEST_CASE("attention of every length: all", "[slow][attention]") { every_length(Table::whole); }
 
 TEST_CASE("attention of every width", "[unit][attention]") {
   for (const std::size_t width : {1, 2, 14, 16, 17, 31, 33, 96, 128, 193, 600}) {
@@ -91,17 +96,19 @@ TEST_CASE("one query has the bits that it has among others", "[unit][attention]"
       }
 }
 
-TEST_CASE("a long sequence", "[unit][attention]") {
+static void long_sequence(Table table) {
+  const std::size_t length = table == Table::whole ? 4096 : 1090;
   for (const DType dtype : {DType::fp32, DType::bf16}) {
-    const AttentionCase plain_case(4096, 4096, 8, 0, dtype);
+    const AttentionCase plain_case(length, length, 8, 0, dtype);
     std::vector<float> first[3];
     const auto reference = plain_case.reference<double>();
     on_every_way(plain_case, [&](const Context& context, const AttentionCase& c) {
       // Scores are below 8 * 4 / sqrt(8) < 12 in magnitude, their sums wrong by 18 u * 12 at most,
-      // in tiles by 31 u * 12; the rest of AttentionBounds' terms: 4096 / 16 + 6 * 31 + 8 sums, in
-      // tiles 6 * 33, and (2 * 4096 + 8) products.
-      const double sums = c.tiled() ? 2 * 31 * 12 + 498 : 2 * 18 * 12 + 486;
-      const double relative = (sums + 8 * 20 + 8200) * 0x1p-24;
+      // in tiles by 31 u * 12; the rest of AttentionBounds' terms: length / 16 + 6 * 31 + 8 sums,
+      // in tiles 6 * 33, and (2 * length + 8) products.
+      const auto keys = static_cast<double>(length);
+      const double sums = keys / 16 + (c.tiled() ? 2 * 31 * 12 + 242 : 2 * 18 * 12 + 230);
+      const double relative = (sums + 8 * 20 + 2 * keys + 8) * 0x1p-24;
       const AttentionResults r = attend(context, c, false);
       const double rounding = c.dotted() ? 0x1p-8 + 0x1p-17 : 0;  // of weights to bf16
       bool near = true;
@@ -117,6 +124,9 @@ TEST_CASE("a long sequence", "[unit][attention]") {
     });
   }
 }
+
+TEST_CASE("a long sequence", "[unit][attention]") { long_sequence(Table::part); }
+TEST_CASE("a long sequence: all", "[slow][attention]") { long_sequence(Table::whole); }
 
 // Bounds leave room for more than a lost part of a number would do.
 TEST_CASE("in tiles the usual error is no larger than that of multiply-adds", "[unit][attention]") {

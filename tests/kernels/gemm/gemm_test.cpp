@@ -6,10 +6,13 @@
 
 #include "kernels/gemm/gemm_call.hpp"
 #include "support/floating_dtypes.hpp"
+#include "support/table.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <deque>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -60,12 +63,15 @@ TEST_CASE("products of more than is packed together", "[unit][gemm]") {
   check_product(random_product(336, 64, 1100));
 }
 
-TEST_CASE("several tiles in both directions", "[unit][gemm]") {
+static void several_tiles(Table table) {
   // Eight groups of 16 segments, whose tree leaves room for tiles of 2^18 floats.
   std::vector<std::size_t> bounds;
   for (std::size_t segment = 0; segment <= 128; ++segment) bounds.push_back(segment / 2);
-  check_product(random_product(1050, 1030, 64, bounds));
+  check_product(random_product(table == Table::whole ? 1050 : 270, 1030, 64, bounds));
 }
+
+TEST_CASE("several tiles in both directions", "[unit][gemm]") { several_tiles(Table::part); }
+TEST_CASE("several tiles in both directions: all", "[slow][gemm]") { several_tiles(Table::whole); }
 
 TEST_CASE("segments of more steps than are packed together", "[unit][gemm]") {
   const std::vector<std::vector<std::size_t>> all{
@@ -269,16 +275,19 @@ TEST_CASE("b packed once, part by part, gives the same bits to all calls",
     }
 }
 
-TEST_CASE("threads change no bit of a product, whether they share b or not",
-          "[unit][gemm][invariance]") {
+static void bits_over_threads(Table table) {
   // Two panes of b; more than is packed at a time; parts of k, and of columns too; little enough
   // for two and three threads to pack all of it each; too few rows for all threads; so few that
   // threads take columns; so many that they meet all of b at once.
-  const std::size_t shapes[][3] = {{700, 1100, 1000}, {450, 4300, 1000}, {450, 300, 2500},
-                                   {230, 1100, 4300}, {470, 300, 1000},  {120, 300, 1000},
-                                   {23, 1100, 2100},  {50, 1150, 400},   {1030, 400, 1000}};
+  using Sizes = std::array<std::size_t, 3>;
+  const Sizes large[] = {
+      {700, 1100, 1000}, {450, 4300, 1000}, {230, 1100, 4300}, {1030, 400, 1000}};
+  std::vector<Sizes> shapes{
+      {450, 300, 2500}, {470, 300, 1000}, {120, 300, 1000}, {23, 1100, 2100}, {50, 1150, 400}};
+  if (table == Table::whole) shapes.insert(shapes.end(), std::begin(large), std::end(large));
   for (const auto& [m, n, k] : shapes)
     for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
+      if (table == Table::part && dtype == DType::fp16 && m > 200) continue;
       const Product product =
           random_product(m, n, k, {}, Layout::contiguous, Layout::transposed, dtype, dtype);
       const std::vector<float> bias = RandomFloats(5).many(n);
@@ -309,6 +318,15 @@ TEST_CASE("threads change no bit of a product, whether they share b or not",
         }
       }
     }
+}
+
+TEST_CASE("threads change no bit of a product, whether they share b or not",
+          "[unit][gemm][invariance]") {
+  bits_over_threads(Table::part);
+}
+TEST_CASE("threads change no bit of a product, whether they share b or not: all",
+          "[slow][gemm][invariance]") {
+  bits_over_threads(Table::whole);
 }
 
 TEST_CASE("rows that meet all of b at once change no bit", "[unit][gemm][invariance]") {
@@ -425,11 +443,13 @@ TEST_CASE("few rows: columns of bf16 stay codes in panels", "[unit][gemm]") {
   check(3, 70, {0, 1201, 2301}, Layout::transposed);
 }
 
-TEST_CASE("few rows: columns of b are read where they lie", "[unit][gemm]") {
+static void few_rows(Table table) {
   // On both sides of the limits, with tiles of b that end anywhere.
   for (const std::size_t m : {1, 8, 9, 16, 17, 24, 25, 32, 33, 49, 57, 64, 65})
     for (const std::size_t n : {63, 64, 77, 530})
       for (const std::size_t k : {1, 16, 143, 193, 1032}) {
+        const std::size_t most = m == 9 || m == 33 ? 110000 : 12000;
+        if (table == Table::part && n * k > most) continue;
         INFO(m << " x " << n << ", k " << k);
         check_product(random_product(m, n, k, {}, Layout::contiguous, Layout::transposed));
       }
@@ -440,6 +460,13 @@ TEST_CASE("few rows: columns of b are read where they lie", "[unit][gemm]") {
   check_product(random_product(7, 64, 16385, {}, Layout::contiguous, Layout::transposed));
   check_product(random_product(23, 1100, 401, {}, Layout::every_other, Layout::transposed,
                                DType::bf16, DType::fp32));
+}
+
+TEST_CASE("few rows: columns of b are read where they lie", "[unit][gemm]") {
+  few_rows(Table::part);
+}
+TEST_CASE("few rows: columns of b are read where they lie: all", "[slow][gemm]") {
+  few_rows(Table::whole);
 }
 
 TEST_CASE("few rows: a call makes the columns that nobody has taken", "[unit][gemm]") {

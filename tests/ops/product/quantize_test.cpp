@@ -7,6 +7,7 @@
 #include "catch.hpp"
 #include "support/errors.hpp"
 #include "support/samples.hpp"
+#include "support/table.hpp"
 #include "support/tensors.hpp"
 
 #include <algorithm>
@@ -203,9 +204,8 @@ Quantizer quantizer_of(const FloatFormat& format, Granularity granularity, Scale
 
 }  // namespace
 
-TEST_CASE("quantize is its definition, for any scaling blocks, shards and threads",
-          "[unit][quantize]") {
-  for (const int threads : {1, 2, 3, 7}) {
+static void quantize_definition(Table table) {
+  for (const int threads : entries(table, {1, 3}, {1, 2, 3, 7})) {
     auto context = make_context({.threads = threads});
     const std::vector<std::size_t> lengths{70, 0, 3, 140, 0, 1, 33, 90};
     const Sequences ragged = Sequences::from_lengths(context, lengths, {.first_ordinal = 5});
@@ -240,6 +240,15 @@ TEST_CASE("quantize is its definition, for any scaling blocks, shards and thread
               }
     }
   }
+}
+
+TEST_CASE("quantize is its definition, for any scaling blocks, shards and threads",
+          "[unit][quantize]") {
+  quantize_definition(Table::part);
+}
+TEST_CASE("quantize is its definition, for any scaling blocks, shards and threads: all",
+          "[slow][quantize]") {
+  quantize_definition(Table::whole);
 }
 
 TEST_CASE("quantize takes any shape and layout", "[unit][quantize]") {

@@ -14,7 +14,10 @@ source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
       printf '#if __has_include(<%s>)\n#include <%s>\n#endif\n' "$header" "$header"
     done
 } >soma_foreign.hpp
-for flags in "" "-march=native"; do
-  # shellcheck disable=SC2086
+# With the argument "full" also for the plain baseline.
+levels=(-march=native)
+if [ "${1:-}" = full ]; then levels+=(""); fi
+for flags in "${levels[@]}"; do
+  # shellcheck disable=SC2086  # nothing, or one word
   run "$CXX" -std=c++20 $flags -I "$include" -I . "$here/main.cpp" -fsyntax-only
 done

@@ -33,9 +33,7 @@ no_exceptions() {
     # shellcheck disable=SC2086  # words on purpose
     program error "$source" -- $flags "${dispatch[@]}" "${link[@]}"
     ends_with 134 'find_format: .*format.unknown_name' ./error # 128 + SIGABRT
-    # shellcheck disable=SC2086
-    program error "$source" -- $flags -DUSE_OWN_END "${dispatch[@]}" "${link[@]}"
-    ends_with 42 'own end: find_format' ./error
+    ends_with 42 'own end: find_format' ./error own_end
     # shellcheck disable=SC2086
     program consumer "$consumer/main.cpp" -- $flags "${dispatch[@]}" "${link[@]}"
     run ./consumer

@@ -1,8 +1,10 @@
-// The effect of an error: the default, a handler that returns, or a handler that ends the program.
+// The effect of an error: the default; with the argument own_handler a handler that returns, with
+// own_end a handler that ends the program.
 #include <soma/api.hpp>
 
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
 void own_end(const soma::Error& error) {
   std::printf("own end: %s\n", error.what());
@@ -13,11 +15,9 @@ void own_handler(const soma::Error& error) {
   std::fflush(stdout);
 }
 
-int main() {
-#if defined(USE_OWN_END)
-  soma::set_error_handler(own_end);
-#elif defined(USE_OWN_HANDLER)
-  soma::set_error_handler(own_handler);
-#endif
+int main(int count, char** arguments) {
+  const std::string_view choice = count > 1 ? arguments[1] : "";
+  if (choice == "own_end") soma::set_error_handler(own_end);
+  if (choice == "own_handler") soma::set_error_handler(own_handler);
   return soma::find_format("fp9").bits();
 }

@@ -2,11 +2,8 @@
 # A host without exceptions and run-time type information.
 # shellcheck source=tests/packaging/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
-program consumer "$consumer/main.cpp" -- -fno-exceptions -fno-rtti "${strict[@]}" -I "$include"
-run ./consumer
-
-# Headers beside soma.hpp, with the libraries that they stand on where those are there.
-printf '#include <soma/soma.hpp>\n#include <soma/train.hpp>\n' >unit.cpp
+# The first program, and headers beside soma.hpp with the libraries that they stand on where those are there.
+printf '#include "%s"\n#include <soma/train.hpp>\n' "$consumer/main.cpp" >unit.cpp
 for header in models text testing; do
   echo "#include <soma/$header.hpp>" >one.cpp
   if "$CXX" -std=c++20 -I "$include" -E one.cpp 2>one.log >/dev/null; then
@@ -16,24 +13,31 @@ for header in models text testing; do
     fail "soma/$header.hpp does not compile"
   fi
 done
-run "$CXX" -std=c++20 -O0 -fno-exceptions "${strict[@]}" -I "$include" -fsyntax-only unit.cpp
-# With the argument "full": exceptions without run-time type information.
-if [ "${1:-}" = full ]; then run "$CXX" -std=c++20 -O0 -fno-rtti "${strict[@]}" -I "$include" -fsyntax-only unit.cpp; fi
+run "$CXX" -std=c++20 -O0 -fno-exceptions -fno-rtti "${strict[@]}" -I "$include" -fsyntax-only unit.cpp
+# With the argument "full": one without the other; and the first program is built and run.
+if [ "${1:-}" = full ]; then
+  for flag in -fno-exceptions -fno-rtti; do
+    run "$CXX" -std=c++20 -O0 $flag "${strict[@]}" -I "$include" -fsyntax-only unit.cpp
+  done
+  program consumer "$consumer/main.cpp" -- -fno-exceptions -fno-rtti "${strict[@]}" -I "$include"
+  run ./consumer
+fi
 
-# ends_with <code> <text> <flags>...: the program that makes an error ends so, and says so.
+# ends_with <code> <text> <command>...: the program that makes an error ends so, and says so.
 ends_with() {
   local code=$1 text=$2 seen=0
   shift 2
-  run "$CXX" -std=c++20 -O0 "$@" "${strict[@]}" -I "$include" "$here/error.cpp" -pthread -o error
-  (ulimit -c 0 && ./error) >error.log 2>&1 || seen=$?
+  (ulimit -c 0 && "$@") >error.log 2>&1 || seen=$?
   grep -q "^$text.*\[format.unknown_name\]" error.log || fail "it does not say '$text'"
   [ "$seen" -eq "$code" ] || fail "it ends with $seen, not $code"
 }
 abort=134  # 128 + SIGABRT
-ends_with $abort "find_format: name is" -fno-exceptions
-ends_with $abort "own handler: find_format" -fno-exceptions -DUSE_OWN_HANDLER
-ends_with 42 "own end: find_format" -fno-exceptions -DUSE_OWN_END
-ends_with 42 "own end: find_format" -DUSE_OWN_END
+program error "$here/error.cpp" -- -fno-exceptions "${strict[@]}" -I "$include"
+ends_with $abort "find_format: name is" ./error
+ends_with $abort "own handler: find_format" ./error own_handler
+ends_with 42 "own end: find_format" ./error own_end
+program throws "$here/error.cpp" -- "${strict[@]}" -I "$include"
+ends_with 42 "own end: find_format" ./throws own_end
 if "$CXX" -std=c++20 '-DSOMA_THROW(error)=std::abort()' -I "$include" -E "$here/error.cpp" >one.log 2>&1; then
   fail "a macro that soma does not read is passed over in silence"
 fi
