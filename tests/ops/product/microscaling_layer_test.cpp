@@ -133,7 +133,7 @@ TEST_CASE("the scale of an operand in bf16 multiplies the sums", "[unit][microsc
   const auto narrow = [&](const Tensor& x) {
     return run(context, *context.built_in().cast, CastSetting{.dtype = DType::bf16}, {x})[0];
   };
-  for (const std::size_t rows : {std::size_t{3}, std::size_t{50}})
+  for (const std::size_t rows : {std::size_t{1}, std::size_t{3}, std::size_t{50}})
     for (const bool turned : {false, true}) {
       const Tensor a = narrow(
                        Layer::random(context, Shape{turned ? 90 : rows, turned ? rows : 90}, 70)),
