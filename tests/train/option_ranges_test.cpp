@@ -35,10 +35,10 @@ using soma_test::message_of;
 namespace {
 
 // The numbers of a struct, which must outlive this.
-class Table final : public FieldVisitor {
+class RangeTable final : public FieldVisitor {
  public:
   template <class T>
-  explicit Table(T& values) {
+  explicit RangeTable(T& values) {
     fields(*this, values);
   }
   std::vector<Field> numbers;
@@ -65,7 +65,7 @@ class Table final : public FieldVisitor {
 template <class T>
 std::string ranges(T values) {
   std::string text;
-  const Table table(values);
+  const RangeTable table(values);
   for (std::size_t i = 0; i < table.numbers.size(); ++i) {
     const bool whole = table.numbers[i].kind != Field::Kind::floating;
     text.append(i == 0 ? "" : "; ").append(table.names[i]).append(": ");
@@ -136,10 +136,10 @@ void check(const char* name, const T& legal, const Enter& enter, Id id = "operat
   INFO(name);
   CHECK(id_of([&] { check_ranges("test", legal); }) == "no error");
   T counted = legal;
-  const std::size_t count = Table(counted).numbers.size();
+  const std::size_t count = RangeTable(counted).numbers.size();
   for (std::size_t i = 0; i < count; ++i) {
     T values = legal;
-    const Table table(values);
+    const RangeTable table(values);
     const Field& field = table.numbers[i];
     const Tried tried = values_of(field);
     REQUIRE_FALSE(tried.refused.empty());
