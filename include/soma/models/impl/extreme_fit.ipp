@@ -147,11 +147,11 @@ SOMA_INLINE std::uint64_t extreme_fit_bytes(const data::SparsePoints& points,
       (std::min)(std::uint64_t{points.classes}, labels) * options.tree.centroid_features * 8;
   // Most weights are small and left out: on each level of the tree, at most one for each value of
   // the points was measured. While nodes are put behind one another the heap keeps some of the
-  // memory that it got back: 15 bytes for each of those values with Amazon-670K's shape.
+  // memory that it got back: 16 bytes for each of those values with Amazon-670K's shape.
   std::uint64_t levels = 2;
   for (std::uint64_t reached = options.tree.leaf; reached < points.classes; ++levels)
     reached *= options.tree.branches;
-  return problem + clustering + values * levels * 16;
+  return problem + clustering + values * levels * 17;
 }
 
 SOMA_INLINE ExtremeLinear ExtremeLinear::fit(Context& context, const data::SparsePoints& points,
