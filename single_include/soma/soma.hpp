@@ -5484,9 +5484,9 @@ struct Epilogue {
 struct PackedB {
   float* data = nullptr;               // aligned to 64 bytes; nullptr: each call packs its own
   std::size_t first = 0, columns = 0;  // the call's first packed column; all columns
-  // true: if products widen b, and it is bf16 without a scale, panels hold its codes: half the
-  // bytes. For panels that come from memory, or serve few rows. The same in all calls that share
-  // panels, also in those that ask for their size.
+  // true: panels of a b that is bf16 without a scale, and that products widen, hold its codes, half
+  // the bytes. This pays for panels that come from memory, or serve few rows. All calls that share
+  // panels give the same value, and those that ask for their size, too.
   bool narrow = false;
 };
 
@@ -30435,7 +30435,7 @@ class Gemm {
     const GemmWorkspace::Sizes sizes(call, false);
     return {columns, Panels::packed_b_floats(columns, cut.steps()) * sizeof(float),
             Panels::packed_rows, Panels::least_rows, Panels::most_rows,
-            // A last row takes PackedRow.
+            // PackedRow may compute a last row.
             (std::max)(sizes.all(), FewRowsWorkspace::bytes(args.k))};
   }
   static std::size_t packed_bytes(const GemmArgs& args) {
@@ -34894,6 +34894,17 @@ HWY_INLINE HalfVector expand_halves(const HalfFormat& f, HalfVector code, HalfVe
   return hn::Or(number, sign);
 }
 
+// Calls expand(codes, to) for the last codes of a run, fewer than a vector, with room for a vector.
+template <class Expand>
+HWY_INLINE void expand_rest(const std::byte* codes, std::size_t count, std::byte* to,
+                            const Expand& expand) {
+  if (count == 0) return;
+  alignas(64) std::byte last[half_padding] = {}, result[2 * half_padding];
+  std::memcpy(last, codes, count);
+  expand(last, result);
+  std::memcpy(to, result, 2 * count);
+}
+
 // false: a code was an infinity or NaN; then the written numbers are wrong.
 template <bool kByColumn>
 HWY_NOINLINE HWY_MAYBE_UNUSED static bool expand_loop(const HalfFormat& format,
@@ -34903,30 +34914,28 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static bool expand_loop(const HalfFormat& format,
   const Halves d;
   const hn::Rebind<std::uint8_t, Halves> narrow;
   const HalfFormat f = format;
-  const std::size_t lanes = hn::Lanes(d), whole = count / lanes * lanes, rest = count - whole;
+  const std::size_t lanes = hn::Lanes(d), whole = count / lanes * lanes;
   const std::size_t run = kByColumn ? count : group;
   auto most = hn::Zero(d);
+  const auto expand = [&](const std::byte* from, HalfVector shift, std::byte* place) HWY_ATTR {
+    const auto code = hn::PromoteTo(d, load_bytes(narrow, from));
+    store_bytes(d, expand_halves(f, code, shift, most), place);
+  };
   for (std::size_t begin = 0, g = 0; begin < whole; begin += run, ++g) {
     auto shift = hn::Set(d, shifts[g]);
     const std::size_t end = (std::min)(begin + run, whole);
     for (std::size_t i = begin; i < end; i += lanes) {
       if constexpr (kByColumn) shift = hn::LoadU(d, shifts + i);
-      const auto code = hn::PromoteTo(d, load_bytes(narrow, codes + i));
-      store_bytes(d, expand_halves(f, code, shift, most), to + 2 * i);
+      expand(codes + i, shift, to + 2 * i);
     }
   }
-  const auto ordinary = [&]() HWY_ATTR {
-    return hn::AllFalse(d, hn::Gt(most, hn::Set(d, f.largest_code)));
-  };
-  if (rest == 0) return ordinary();
-  alignas(64) std::byte last[half_padding] = {}, result[2 * half_padding];
-  std::memcpy(last, codes + whole, rest);
-  auto shift = hn::Set(d, shifts[kByColumn ? whole : whole / group]);
-  if constexpr (kByColumn) shift = hn::LoadU(d, shifts + whole);
-  const auto code = hn::PromoteTo(d, load_bytes(narrow, last));
-  store_bytes(d, expand_halves(f, code, shift, most), result);
-  std::memcpy(to + 2 * whole, result, 2 * rest);
-  return ordinary();
+  expand_rest(codes + whole, count - whole, to + 2 * whole,
+              [&](const std::byte* from, std::byte* place) HWY_ATTR {
+                auto shift = hn::Set(d, shifts[kByColumn ? whole : whole / group]);
+                if constexpr (kByColumn) shift = hn::LoadU(d, shifts + whole);
+                expand(from, shift, place);
+              });
+  return hn::AllFalse(d, hn::Gt(most, hn::Set(d, f.largest_code)));
 }
 
 #if HWY_TARGET != HWY_SCALAR
@@ -34956,7 +34965,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static bool expand_by_factors(const HalfFormat& fo
   const hn::Half<Halves> half;
   const hn::Rebind<std::uint8_t, Halves> narrow;
   const HalfFormat f = format;
-  const std::size_t lanes = hn::Lanes(d), whole = count / lanes * lanes, rest = count - whole;
+  const std::size_t lanes = hn::Lanes(d), whole = count / lanes * lanes;
   auto most = hn::Zero(d);
   const auto expand = [&](const std::byte* from, const float* by, std::byte* place) HWY_ATTR {
     const auto code = hn::PromoteTo(d, load_bytes(narrow, from));
@@ -34966,12 +34975,9 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static bool expand_by_factors(const HalfFormat& fo
     store_bytes(d, hn::Combine(d, high, low), place);
   };
   for (std::size_t i = 0; i < whole; i += lanes) expand(codes + i, factors + i, to + 2 * i);
-  if (rest != 0) {
-    alignas(64) std::byte last[half_padding] = {}, result[2 * half_padding];
-    std::memcpy(last, codes + whole, rest);
-    expand(last, factors + whole, result);
-    std::memcpy(to + 2 * whole, result, 2 * rest);
-  }
+  expand_rest(codes + whole, count - whole, to + 2 * whole,
+              [&](const std::byte* from, std::byte* place)
+                  HWY_ATTR { expand(from, factors + whole, place); });
   return hn::AllFalse(d, hn::Gt(most, hn::Set(d, f.largest_code)));
 #endif
 }

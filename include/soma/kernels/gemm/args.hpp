@@ -37,9 +37,9 @@ struct Epilogue {
 struct PackedB {
   float* data = nullptr;               // aligned to 64 bytes; nullptr: each call packs its own
   std::size_t first = 0, columns = 0;  // the call's first packed column; all columns
-  // true: if products widen b, and it is bf16 without a scale, panels hold its codes: half the
-  // bytes. For panels that come from memory, or serve few rows. The same in all calls that share
-  // panels, also in those that ask for their size.
+  // true: panels of a b that is bf16 without a scale, and that products widen, hold its codes, half
+  // the bytes. This pays for panels that come from memory, or serve few rows. All calls that share
+  // panels give the same value, and those that ask for their size, too.
   bool narrow = false;
 };
 

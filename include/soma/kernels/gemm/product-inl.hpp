@@ -74,7 +74,7 @@ class Gemm {
     const GemmWorkspace::Sizes sizes(call, false);
     return {columns, Panels::packed_b_floats(columns, cut.steps()) * sizeof(float),
             Panels::packed_rows, Panels::least_rows, Panels::most_rows,
-            // A last row takes PackedRow.
+            // PackedRow may compute a last row.
             (std::max)(sizes.all(), FewRowsWorkspace::bytes(args.k))};
   }
   static std::size_t packed_bytes(const GemmArgs& args) {

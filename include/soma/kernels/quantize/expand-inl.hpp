@@ -49,6 +49,17 @@ HWY_INLINE HalfVector expand_halves(const HalfFormat& f, HalfVector code, HalfVe
   return hn::Or(number, sign);
 }
 
+// Calls expand(codes, to) for the last codes of a run, fewer than a vector, with room for a vector.
+template <class Expand>
+HWY_INLINE void expand_rest(const std::byte* codes, std::size_t count, std::byte* to,
+                            const Expand& expand) {
+  if (count == 0) return;
+  alignas(64) std::byte last[half_padding] = {}, result[2 * half_padding];
+  std::memcpy(last, codes, count);
+  expand(last, result);
+  std::memcpy(to, result, 2 * count);
+}
+
 // false: a code was an infinity or NaN; then the written numbers are wrong.
 template <bool kByColumn>
 HWY_NOINLINE HWY_MAYBE_UNUSED static bool expand_loop(const HalfFormat& format,
@@ -58,30 +69,28 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static bool expand_loop(const HalfFormat& format,
   const Halves d;
   const hn::Rebind<std::uint8_t, Halves> narrow;
   const HalfFormat f = format;
-  const std::size_t lanes = hn::Lanes(d), whole = count / lanes * lanes, rest = count - whole;
+  const std::size_t lanes = hn::Lanes(d), whole = count / lanes * lanes;
   const std::size_t run = kByColumn ? count : group;
   auto most = hn::Zero(d);
+  const auto expand = [&](const std::byte* from, HalfVector shift, std::byte* place) HWY_ATTR {
+    const auto code = hn::PromoteTo(d, load_bytes(narrow, from));
+    store_bytes(d, expand_halves(f, code, shift, most), place);
+  };
   for (std::size_t begin = 0, g = 0; begin < whole; begin += run, ++g) {
     auto shift = hn::Set(d, shifts[g]);
     const std::size_t end = (std::min)(begin + run, whole);
     for (std::size_t i = begin; i < end; i += lanes) {
       if constexpr (kByColumn) shift = hn::LoadU(d, shifts + i);
-      const auto code = hn::PromoteTo(d, load_bytes(narrow, codes + i));
-      store_bytes(d, expand_halves(f, code, shift, most), to + 2 * i);
+      expand(codes + i, shift, to + 2 * i);
     }
   }
-  const auto ordinary = [&]() HWY_ATTR {
-    return hn::AllFalse(d, hn::Gt(most, hn::Set(d, f.largest_code)));
-  };
-  if (rest == 0) return ordinary();
-  alignas(64) std::byte last[half_padding] = {}, result[2 * half_padding];
-  std::memcpy(last, codes + whole, rest);
-  auto shift = hn::Set(d, shifts[kByColumn ? whole : whole / group]);
-  if constexpr (kByColumn) shift = hn::LoadU(d, shifts + whole);
-  const auto code = hn::PromoteTo(d, load_bytes(narrow, last));
-  store_bytes(d, expand_halves(f, code, shift, most), result);
-  std::memcpy(to + 2 * whole, result, 2 * rest);
-  return ordinary();
+  expand_rest(codes + whole, count - whole, to + 2 * whole,
+              [&](const std::byte* from, std::byte* place) HWY_ATTR {
+                auto shift = hn::Set(d, shifts[kByColumn ? whole : whole / group]);
+                if constexpr (kByColumn) shift = hn::LoadU(d, shifts + whole);
+                expand(from, shift, place);
+              });
+  return hn::AllFalse(d, hn::Gt(most, hn::Set(d, f.largest_code)));
 }
 
 #if HWY_TARGET != HWY_SCALAR
@@ -111,7 +120,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static bool expand_by_factors(const HalfFormat& fo
   const hn::Half<Halves> half;
   const hn::Rebind<std::uint8_t, Halves> narrow;
   const HalfFormat f = format;
-  const std::size_t lanes = hn::Lanes(d), whole = count / lanes * lanes, rest = count - whole;
+  const std::size_t lanes = hn::Lanes(d), whole = count / lanes * lanes;
   auto most = hn::Zero(d);
   const auto expand = [&](const std::byte* from, const float* by, std::byte* place) HWY_ATTR {
     const auto code = hn::PromoteTo(d, load_bytes(narrow, from));
@@ -121,12 +130,9 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static bool expand_by_factors(const HalfFormat& fo
     store_bytes(d, hn::Combine(d, high, low), place);
   };
   for (std::size_t i = 0; i < whole; i += lanes) expand(codes + i, factors + i, to + 2 * i);
-  if (rest != 0) {
-    alignas(64) std::byte last[half_padding] = {}, result[2 * half_padding];
-    std::memcpy(last, codes + whole, rest);
-    expand(last, factors + whole, result);
-    std::memcpy(to + 2 * whole, result, 2 * rest);
-  }
+  expand_rest(codes + whole, count - whole, to + 2 * whole,
+              [&](const std::byte* from, std::byte* place)
+                  HWY_ATTR { expand(from, factors + whole, place); });
   return hn::AllFalse(d, hn::Gt(most, hn::Set(d, f.largest_code)));
 #endif
 }

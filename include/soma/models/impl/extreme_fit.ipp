@@ -145,9 +145,10 @@ SOMA_INLINE std::uint64_t extreme_fit_bytes(const data::SparsePoints& points,
   const std::uint64_t clustering =
       labels * 16 + points.classes * std::uint64_t{24} +
       (std::min)(std::uint64_t{points.classes}, labels) * options.tree.centroid_features * 8;
-  // Most weights are small and left out: on each level of the tree, at most one for each value of
-  // the points was measured. While nodes are put behind one another the heap keeps some of the
-  // memory that it got back: 16 bytes for each of those values with Amazon-670K's shape.
+  // Most weights are small and left out: each level of the tree kept at most one weight for each
+  // value of the points, in all sets that were measured. LabelTree::finish() copies weights node by
+  // node, and the heap keeps freed memory meanwhile: 16 bytes a value and level at the peak
+  // (Amazon-670K's shape).
   std::uint64_t levels = 2;
   for (std::uint64_t reached = options.tree.leaf; reached < points.classes; ++levels)
     reached *= options.tree.branches;
