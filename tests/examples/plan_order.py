@@ -17,6 +17,9 @@ from pathlib import Path
 
 import program as tool
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "parallel"))
+import launched
+
 SHAPE = ["--data=rows.tsv", "--preset=small", "--vocab-size=1000", "--max-length=64", "--batch-size=32",
          "--learning-rate=1e-5"]
 BASE = ["--data=rows.tsv", "--preset=base", "--vocab-size=1000", "--max-length=64", "--batch-size=16",
@@ -25,7 +28,7 @@ STEPS, TURNS = 6, 3
 
 
 def run(command, folder):
-    result = subprocess.run(command, cwd=folder, capture_output=True, env=tool.environment(), check=False)
+    result = subprocess.run(command, cwd=folder, capture_output=True, env=launched.environment(), check=False)
     if result.returncode != 0:
         raise RuntimeError(f"{command}: {result.stderr.decode()}")
     return result.stdout
@@ -51,10 +54,10 @@ def layout(row):
 def seconds(program, folder, row, shape, steps):
     """The median of the steps but the first."""
     ranks, options = layout(row)
-    launch = [] if ranks == 1 else ["mpirun", "-n", str(ranks), "--oversubscribe", "--bind-to", "none"]
     log = folder / "log.jsonl"
     log.unlink(missing_ok=True)
-    run([*launch, program, "train", *shape, *options, f"--max-steps={steps}", "--quiet", f"--log-json={log.name}"], folder)
+    words = ["train", *shape, *options, f"--max-steps={steps}", "--quiet", f"--log-json={log.name}"]
+    run(launched.command(program, 0 if ranks == 1 else ranks, words), folder)
     times = [line["seconds"] for line in tool.log_lines(log) if "grad_norm" in line]
     return statistics.median(times[1:])
 

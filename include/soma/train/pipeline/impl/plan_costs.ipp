@@ -231,6 +231,7 @@ SOMA_INLINE double PlanCosts::reduction_seconds(const PlanLayout& layout, std::s
 SOMA_INLINE double PlanCosts::seconds(const PlanLayout& layout,
                                       const std::vector<std::size_t>& cuts) const {
   const std::size_t k = size_index(layout);
+  const std::size_t work = layout.microbatches * setting_.accumulate;
   PipelineTimes times;
   double busy = 0, behind = 0;
   for (std::size_t stage = 0; stage < layout.partitions; ++stage) {
@@ -238,11 +239,17 @@ SOMA_INLINE double PlanCosts::seconds(const PlanLayout& layout,
     const std::size_t end = stage < cuts.size() ? cuts[stage] : pieces_.size();
     StageTimes& own = times.stages.emplace_back();
     own.forward = own.backward = 0;
-    double bytes = 0;
+    double bytes = 0, gradients = 0;
     for (std::size_t i = first; i < end; ++i) {
-      own.forward += profiles(layout)[i].sizes[k].forward_seconds;
-      own.backward += profiles(layout)[i].sizes[k].backward_seconds;
+      const PieceMemory& size = profiles(layout)[i].sizes[k];
+      own.forward += size.forward_seconds;
+      own.backward += size.backward_seconds;
+      for (const GradientStep& gradient : size.backward)
+        gradients += static_cast<double>(gradient.bytes);
     }
+    // Gradients of each micro-batch but the first are added to those before it.
+    own.backward +=
+        3 * gradients / setting_.memory * static_cast<double>(work - 1) / static_cast<double>(work);
     for (const ParameterMemory& parameter : parameters_of_stage(first, end))
       if (parameter.trained)
         bytes += static_cast<double>(3 * parameter.value + 2 * parameter.moments);
@@ -250,13 +257,11 @@ SOMA_INLINE double PlanCosts::seconds(const PlanLayout& layout,
       times.links.push_back(static_cast<double>(result_bytes(layout, end - 1)) / setting_.network);
     const double step =
         bytes / setting_.memory / static_cast<double>(layout.shard_optimizer ? layout.replicas : 1);
-    busy += step + (own.forward + own.backward) *
-                       static_cast<double>(layout.microbatches * setting_.accumulate);
+    busy += step + (own.forward + own.backward) * static_cast<double>(work);
     behind = (std::max)(behind, step + reduction_seconds(layout, first, end));
   }
   if (busy == 0) return 0;
-  const PipelineSchedule schedule =
-      schedule_of(detail::options_of(layout), layout.microbatches * setting_.accumulate);
+  const PipelineSchedule schedule = schedule_of(detail::options_of(layout), work);
   const double span = simulate(schedule, times).makespan + behind;
   if (!setting_.one_machine) return span;
   // The cores of the machine are shared.
