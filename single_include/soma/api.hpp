@@ -5903,6 +5903,23 @@ struct ExpandArgs {
   MatrixTarget y{};                                                 // bf16 or fp32
 };
 
+// A Hadamard matrix of most_rotated rows at most.
+inline constexpr std::size_t most_rotated = 128;
+
+// Parts of `size` numbers along a row, or down a column, become H (x * factors): H is the Hadamard
+// matrix of sums and differences, whose elements are 1 and -1. Numbers that fill no whole part stay
+// as they are. Stages run from neighbours to halves, whatever the vectors; each number is rounded
+// once a stage.
+struct RotateArgs {
+  std::size_t rows = 0, columns = 0;
+  MatrixOperand x{};               // any floating type
+  float* y = nullptr;              // does not overlap x
+  std::size_t row_stride = 0;      // y's
+  std::size_t size = 0;            // 16, 32, 64 or 128
+  const float* factors = nullptr;  // `size` of them
+  bool down = false;               // parts lie down the columns
+};
+
 }  // namespace SOMA_NAMESPACE
 // ---- soma/kernels/random/args.hpp
 // The arguments of the kernel that draws random numbers.
@@ -6125,6 +6142,7 @@ struct Kernels {
   OptimizerKernels optimizer;
   void (*quantize)(const QuantizeArgs&) noexcept;
   void (*expand)(const ExpandArgs&) noexcept;
+  void (*rotate)(const RotateArgs&) noexcept;
   SequenceKernels sequence;
 };
 

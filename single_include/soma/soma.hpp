@@ -5906,6 +5906,23 @@ struct ExpandArgs {
   MatrixTarget y{};                                                 // bf16 or fp32
 };
 
+// A Hadamard matrix of most_rotated rows at most.
+inline constexpr std::size_t most_rotated = 128;
+
+// Parts of `size` numbers along a row, or down a column, become H (x * factors): H is the Hadamard
+// matrix of sums and differences, whose elements are 1 and -1. Numbers that fill no whole part stay
+// as they are. Stages run from neighbours to halves, whatever the vectors; each number is rounded
+// once a stage.
+struct RotateArgs {
+  std::size_t rows = 0, columns = 0;
+  MatrixOperand x{};               // any floating type
+  float* y = nullptr;              // does not overlap x
+  std::size_t row_stride = 0;      // y's
+  std::size_t size = 0;            // 16, 32, 64 or 128
+  const float* factors = nullptr;  // `size` of them
+  bool down = false;               // parts lie down the columns
+};
+
 }  // namespace SOMA_NAMESPACE
 // ---- soma/kernels/random/args.hpp
 // The arguments of the kernel that draws random numbers.
@@ -6128,6 +6145,7 @@ struct Kernels {
   OptimizerKernels optimizer;
   void (*quantize)(const QuantizeArgs&) noexcept;
   void (*expand)(const ExpandArgs&) noexcept;
+  void (*rotate)(const RotateArgs&) noexcept;
   SequenceKernels sequence;
 };
 
@@ -35508,6 +35526,172 @@ static inline void quantize_kernel(const QuantizeArgs& args) noexcept {
 HWY_AFTER_NAMESPACE();
 
 #endif
+// ---- soma/kernels/quantize/rotate-inl.hpp
+// Parts of a sum times a Hadamard matrix.
+
+#if defined(SOMA_KERNELS_QUANTIZE_ROTATE_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_QUANTIZE_ROTATE_INL_HPP
+#undef SOMA_KERNELS_QUANTIZE_ROTATE_INL_HPP
+#else
+#define SOMA_KERNELS_QUANTIZE_ROTATE_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace SOMA_NAMESPACE {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// y = x * factors. Not inlined: products must not be contracted into sums.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_each(const float* x, const float* factors,
+                                                        std::size_t count, float* y) {
+  map_vectors<2>({x, factors}, y, count,
+                 [](FloatVector a, FloatVector b) HWY_ATTR { return hn::Mul(a, b); });
+}
+HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_all(const float* x, float factor,
+                                                       std::size_t count, float* y) {
+  const FloatVector all = hn::Set(Floats(), factor);
+  map_vectors<1>({x}, y, count, [&](FloatVector a) HWY_ATTR { return hn::Mul(a, all); });
+}
+
+// Sums and differences of rows that lie `half` apart, `width` numbers of each.
+HWY_INLINE void butterflies(float* x, std::size_t rows, std::size_t half, std::size_t stride,
+                            std::size_t width) {
+  for (std::size_t first = 0; first < rows; first += 2 * half)
+    for (std::size_t i = first; i < first + half; ++i) {
+      float *const a = x + i * stride, *const b = x + (i + half) * stride;
+      std::size_t j = 0;
+      for (; j + float_lanes <= width; j += float_lanes) {
+        const Floats d;
+        const auto left = hn::LoadU(d, a + j), right = hn::LoadU(d, b + j);
+        hn::StoreU(hn::Add(left, right), d, a + j);
+        hn::StoreU(hn::Sub(left, right), d, b + j);
+      }
+      for (; j < width; ++j) {
+        const float left = a[j], right = b[j];
+        a[j] = left + right;
+        b[j] = left - right;
+      }
+    }
+}
+
+// Two of these stages in one pass.
+HWY_INLINE void double_butterflies(float* x, std::size_t rows, std::size_t half, std::size_t stride,
+                                   std::size_t width) {
+  const std::size_t step = half * stride;
+  for (std::size_t first = 0; first < rows; first += 4 * half)
+    for (std::size_t i = first; i < first + half; ++i) {
+      float* const at = x + i * stride;
+      std::size_t j = 0;
+      for (; j + float_lanes <= width; j += float_lanes) {
+        const Floats d;
+        float* const p = at + j;
+        const auto x0 = hn::LoadU(d, p), x1 = hn::LoadU(d, p + step);
+        const auto x2 = hn::LoadU(d, p + 2 * step), x3 = hn::LoadU(d, p + 3 * step);
+        const auto s0 = hn::Add(x0, x1), d0 = hn::Sub(x0, x1);
+        const auto s1 = hn::Add(x2, x3), d1 = hn::Sub(x2, x3);
+        hn::StoreU(hn::Add(s0, s1), d, p);
+        hn::StoreU(hn::Add(d0, d1), d, p + step);
+        hn::StoreU(hn::Sub(s0, s1), d, p + 2 * step);
+        hn::StoreU(hn::Sub(d0, d1), d, p + 3 * step);
+      }
+      for (; j < width; ++j) {
+        float* const p = at + j;
+        const float s0 = p[0] + p[step], d0 = p[0] - p[step];
+        const float s1 = p[2 * step] + p[3 * step], d1 = p[2 * step] - p[3 * step];
+        p[0] = s0 + s1;
+        p[step] = d0 + d1;
+        p[2 * step] = s0 - s1;
+        p[3 * step] = d0 - d1;
+      }
+    }
+}
+
+// The stages from neighbours on, of `size` rows.
+HWY_INLINE void all_butterflies(float* x, std::size_t size, std::size_t stride, std::size_t width) {
+  std::size_t half = 1;
+  for (; 4 * half <= size; half *= 4) double_butterflies(x, size, half, stride, width);
+  if (half < size) butterflies(x, size, half, stride, width);
+}
+
+#if HWY_TARGET == HWY_SCALAR  // has no shuffles
+HWY_INLINE void rotate_within(float* x, std::size_t size) { all_butterflies(x, size, 1, 1); }
+#else
+// Adjacent numbers: the first two stages within vectors of four, the others between such vectors.
+HWY_INLINE void rotate_within(float* x, std::size_t size) {
+  const hn::CappedTag<float, 4> d;
+  alignas(16) constexpr float odd[4] = {0.0f, -0.0f, 0.0f, -0.0f};
+  alignas(16) constexpr float high[4] = {0.0f, 0.0f, -0.0f, -0.0f};
+  const auto minus_odd = hn::Load(d, odd), minus_high = hn::Load(d, high);
+  for (std::size_t i = 0; i < size; i += 4) {
+    auto v = hn::LoadU(d, x + i);
+    v = hn::Add(hn::Shuffle2301(v), hn::Xor(v, minus_odd));
+    v = hn::Add(hn::Shuffle1032(v), hn::Xor(v, minus_high));
+    hn::StoreU(v, d, x + i);
+  }
+  for (std::size_t half = 4; half < size; half *= 2)
+    for (std::size_t first = 0; first < size; first += 2 * half)
+      for (std::size_t i = first; i < first + half; i += 4) {
+        const auto a = hn::LoadU(d, x + i), b = hn::LoadU(d, x + i + half);
+        hn::StoreU(hn::Add(a, b), d, x + i);
+        hn::StoreU(hn::Sub(a, b), d, x + i + half);
+      }
+}
+#endif
+
+// The sum runs along rows.
+static inline void rotate_rows(const RotateArgs& args) {
+  const MatrixReader x(args.x);
+  ChunkBuffer buffer;
+  alignas(64) float factors[row_chunk];
+  static_assert(row_chunk % most_rotated == 0);
+  for (std::size_t i = 0; i < row_chunk; ++i) factors[i] = args.factors[i % args.size];
+  for (std::size_t row = 0; row < args.rows; ++row)
+    for (std::size_t column = 0; column < args.columns; column += row_chunk) {
+      const std::size_t count = (std::min)(row_chunk, args.columns - column);
+      const std::size_t rest = count % args.size, whole = count - rest;
+      const float* from = x.read(row, column, count, buffer.values);
+      float* const to = args.y + row * args.row_stride + column;
+      multiply_each(from, factors, whole, to);
+      for (std::size_t i = 0; i < whole; i += args.size) rotate_within(to + i, args.size);
+      std::memcpy(to + whole, from + whole, rest * sizeof(float));
+    }
+}
+
+// The sum runs down the columns: as many of them at a time as stay in a first-level cache.
+static inline void rotate_columns(const RotateArgs& args) {
+  const MatrixReader x(args.x);
+  ChunkBuffer buffer;
+  const std::size_t whole = args.rows - args.rows % args.size;
+  const std::size_t width = (std::min)(row_chunk, 8192 / args.size);
+  for (std::size_t column = 0; column < args.columns; column += width) {
+    const std::size_t count = (std::min)(width, args.columns - column);
+    float* const to = args.y + column;
+    for (std::size_t first = 0; first < whole; first += args.size) {
+      for (std::size_t i = 0; i < args.size; ++i)
+        multiply_all(x.read(first + i, column, count, buffer.values), args.factors[i], count,
+                     to + (first + i) * args.row_stride);
+      all_butterflies(to + first * args.row_stride, args.size, args.row_stride, count);
+    }
+    for (std::size_t row = whole; row < args.rows; ++row)
+      std::memcpy(to + row * args.row_stride, x.read(row, column, count, buffer.values),
+                  count * sizeof(float));
+  }
+}
+
+static inline void rotate_kernel(const RotateArgs& args) noexcept {
+  if (args.down)
+    rotate_columns(args);
+  else
+    rotate_rows(args);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace SOMA_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
 // ---- soma/kernels/random/random-inl.hpp
 // The random entry of the kernel table: uniform, normal and Bernoulli draws, a chunk of blocks at a
 // time.
@@ -36323,6 +36507,7 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
         .optimizer = HWY_NAMESPACE::optimizer_kernels,
         .quantize = HWY_NAMESPACE::quantize_kernel,
         .expand = HWY_NAMESPACE::expand_kernel,
+        .rotate = HWY_NAMESPACE::rotate_kernel,
         .sequence = HWY_NAMESPACE::sequence_kernels,
     };
     static const Target target{hwy::TargetName(HWY_TARGET),
@@ -41271,8 +41456,6 @@ inline constexpr Operator linear{.name = "linear",
 
 namespace SOMA_NAMESPACE::detail {
 
-inline constexpr std::size_t most_rotated = 128;
-
 // The factors of the numbers of a rotated part: 1 over the root of the size, with signs.
 inline std::array<float, most_rotated> rotation_factors(const Rotation& rotation, Draw draw) {
   const int size = rotation.size;
@@ -41290,83 +41473,44 @@ inline std::array<float, most_rotated> rotation_factors(const Rotation& rotation
   return factors;
 }
 
-// Adds and subtracts `size` blocks of `width` numbers, which lie `stride` apart.
-inline void butterflies(float* x, std::size_t size, std::size_t stride, std::size_t width) {
-  for (std::size_t half = 1; half < size; half *= 2)
-    for (std::size_t first = 0; first < size; first += 2 * half)
-      for (std::size_t i = first; i < first + half; ++i) {
-        float *a = x + i * stride, *b = x + (i + half) * stride;
-        for (std::size_t j = 0; j < width; ++j) {
-          const float sum = a[j] + b[j], difference = a[j] - b[j];
-          a[j] = sum;
-          b[j] = difference;
-        }
-      }
-}
-
-// The rotation of parts of a row, whose numbers are adjacent: 16 parts at a time as columns.
-inline void rotate_row(float* x, std::size_t parts, std::size_t size, const float* factors) {
-  constexpr std::size_t together = 16;
-  alignas(64) float columns[most_rotated * together];
-  for (std::size_t first = 0; first < parts; first += together) {
-    const std::size_t count = (std::min)(together, parts - first);
-    float* from = x + first * size;
-    for (std::size_t p = 0; p < count; ++p)
-      for (std::size_t i = 0; i < size; ++i)
-        columns[i * together + p] = from[p * size + i] * factors[i];
-    for (std::size_t p = count; p < together; ++p)
-      for (std::size_t i = 0; i < size; ++i) columns[i * together + p] = 0;
-    butterflies(columns, size, together, together);
-    for (std::size_t p = 0; p < count; ++p)
-      for (std::size_t i = 0; i < size; ++i) from[p * size + i] = columns[i * together + p];
-  }
-}
-
 // `along_rows`: the sum runs down the columns, and parts start anew at each shard of `sequences`;
 // those of a `parameter` do not.
 inline Tensor rotated(Context& context, const Tensor& x, const Rotation& rotation,
                       const Draw& signs, bool along_rows, bool parameter,
                       const Sequences& sequences) {
   Tensor y = Tensor::empty(context, x.shape());
-  const Tensor from = plain_fp32(context, x);
-  const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
-  const auto size = static_cast<std::size_t>(rotation.size);
-  float* to = y.mutable_data<float>();
-  const float* values = from.data<float>();
+  const TensorRows from = rows_of(context, x);
+  const std::size_t rows = from.shape().rows(), columns = from.shape().columns();
+  float* const to = y.mutable_data<float>();
   const std::array<float, most_rotated> factors = rotation_factors(rotation, signs);
+  const auto rotate = [&](std::size_t row, std::size_t count, std::size_t column,
+                          std::size_t width) {
+    context.kernels().rotate({.rows = count,
+                              .columns = width,
+                              .x = part(operand(from), row, column),
+                              .y = to + row * columns + column,
+                              .row_stride = columns,
+                              .size = rotation.size,
+                              .factors = factors.data(),
+                              .down = along_rows});
+  };
   if (!along_rows) {
-    for_ranges(context, rows, columns, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t row = begin; row < end; ++row) {
-        std::memcpy(to + row * columns, values + row * columns, columns * sizeof(float));
-        rotate_row(to + row * columns, columns / size, size, factors.data());
-      }
-    });
+    for_ranges(context, rows, columns,
+               [&](std::size_t begin, std::size_t end) { rotate(begin, end - begin, 0, columns); });
     return y;
   }
   const RowSegments shards(sequences, rows);
   const std::array<std::size_t, 2> whole{0, rows};
   const Segments segments = parameter ? Segments{whole.data(), 1} : shards.get();
-  constexpr std::size_t width = 64;  // columns at a time: 32 KiB of them at most
-  const std::size_t strips = (columns + width - 1) / width;
-  for_ranges(context, strips, rows * width, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t strip = begin; strip < end; ++strip) {
-      const std::size_t column = strip * width, count = (std::min)(width, columns - column);
-      for (std::size_t s = 0; s < segments.count; ++s) {
-        std::size_t row = segments.bounds[s];
-        const std::size_t last = segments.bounds[s + 1];
-        for (; row + size <= last; row += size) {
-          for (std::size_t i = 0; i < size; ++i)
-            for (std::size_t j = 0; j < count; ++j)
-              to[(row + i) * columns + column + j] =
-                  values[(row + i) * columns + column + j] * factors[i];
-          butterflies(to + row * columns + column, size, columns, count);
-        }
-        for (; row < last; ++row)
-          std::memcpy(to + row * columns + column, values + row * columns + column,
-                      count * sizeof(float));
-      }
-    }
-  });
+  constexpr std::size_t width = 64;  // columns that threads share out
+  for_ranges(context, (columns + width - 1) / width, rows * width,
+             [&](std::size_t begin, std::size_t end) {
+               const std::size_t column = begin * width;
+               const std::size_t count = (std::min)(end * width, columns) - column;
+               for (std::size_t s = 0; s < segments.count; ++s)
+                 rotate(segments.bounds[s], segments.bounds[s + 1] - segments.bounds[s], column,
+                        count);
+             });
   return y;
 }
 

@@ -10,6 +10,7 @@
 
 #include <soma/kernels/quantize/expand-inl.hpp>
 #include <soma/kernels/quantize/quantize-inl.hpp>
+#include <soma/kernels/quantize/rotate-inl.hpp>
 
 #ifndef SOMA_DISPATCH_QUANTIZE_FAMILY
 #define SOMA_DISPATCH_QUANTIZE_FAMILY
@@ -25,6 +26,7 @@ struct QuantizeFamily<HWY_TARGET> {
   static void fill(Kernels& kernels) {
     kernels.quantize = HWY_NAMESPACE::quantize_kernel;
     kernels.expand = HWY_NAMESPACE::expand_kernel;
+    kernels.rotate = HWY_NAMESPACE::rotate_kernel;
   }
 };
 }  // namespace SOMA_NAMESPACE::dispatch

@@ -15,6 +15,7 @@
 #include <soma/kernels/optimizer/optimizer-inl.hpp>
 #include <soma/kernels/quantize/expand-inl.hpp>
 #include <soma/kernels/quantize/quantize-inl.hpp>
+#include <soma/kernels/quantize/rotate-inl.hpp>
 #include <soma/kernels/random/random-inl.hpp>
 #include <soma/kernels/reduce/reduce-inl.hpp>
 #include <soma/kernels/sequence/sequence-inl.hpp>
@@ -37,6 +38,7 @@ struct Kernels {
   static constexpr const OptimizerKernels& optimizer = HWY_NAMESPACE::optimizer_kernels;
   static constexpr auto quantize = HWY_NAMESPACE::quantize_kernel;
   static constexpr auto expand = HWY_NAMESPACE::expand_kernel;
+  static constexpr auto rotate = HWY_NAMESPACE::rotate_kernel;
   static constexpr const SequenceKernels& sequence = HWY_NAMESPACE::sequence_kernels;
 };
 

@@ -19,6 +19,7 @@
 #include <soma/kernels/peak-inl.hpp>
 #include <soma/kernels/quantize/expand-inl.hpp>
 #include <soma/kernels/quantize/quantize-inl.hpp>
+#include <soma/kernels/quantize/rotate-inl.hpp>
 #include <soma/kernels/random/random-inl.hpp>
 #include <soma/kernels/reduce/reduce-inl.hpp>
 #include <soma/kernels/sequence/sequence-inl.hpp>
@@ -66,6 +67,7 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
         .optimizer = HWY_NAMESPACE::optimizer_kernels,
         .quantize = HWY_NAMESPACE::quantize_kernel,
         .expand = HWY_NAMESPACE::expand_kernel,
+        .rotate = HWY_NAMESPACE::rotate_kernel,
         .sequence = HWY_NAMESPACE::sequence_kernels,
     };
 #else

@@ -40,6 +40,7 @@ struct Kernels {
   OptimizerKernels optimizer;
   void (*quantize)(const QuantizeArgs&) noexcept;
   void (*expand)(const ExpandArgs&) noexcept;
+  void (*rotate)(const RotateArgs&) noexcept;
   SequenceKernels sequence;
 };
 
