@@ -81,6 +81,25 @@ def documents(count):
     return [" ".join(words[(i * 7 + j * j + i * j) % len(words)] for j in range(12 + i % 9)) + "." for i in range(count)]
 
 
+def torch_losses(model, tokenizer, rows, steps):
+    """Losses of steps of AdamW over four documents each, mean of the tokens, in the model's type."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5, weight_decay=0.01)
+    model.train()
+    losses = []
+    for step in range(steps):
+        total, count = 0, 0
+        for text in rows[4 * step:4 * step + 4]:
+            ids = torch.tensor([tokenizer(text).input_ids + [tokenizer.eos_token_id]])
+            total = total + torch.nn.functional.cross_entropy(model(ids).logits[0, :-1], ids[0, 1:], reduction="sum")
+            count += ids.shape[1] - 1
+        optimizer.zero_grad()
+        (total / count).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        losses.append((total / count).item())
+    return losses
+
+
 def real():
     folder = real_folder()
     capital = work / "capital.jsonl"
@@ -103,21 +122,11 @@ def real():
     run("train", "--model", folder, "--data", data, "--no-shuffle", "--batch-size", 4, "--max-steps", 50, "--schedule",
         "constant", "--clip", 1, "--learning-rate", "5e-5", "--decay-all", "--quiet", "--log-json", log)
     ours = [line["loss"] for line in map(json.loads, log.read_text().splitlines()) if "event" not in line]
-    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5, weight_decay=0.01)
-    model.train()
-    worst = 0
-    for step, own in enumerate(ours):
-        total, count = 0, 0
-        for text in rows[4 * step:4 * step + 4]:
-            ids = torch.tensor([tokenizer(text).input_ids + [tokenizer.eos_token_id]])
-            total = total + torch.nn.functional.cross_entropy(model(ids).logits[0, :-1], ids[0, 1:], reduction="sum")
-            count += ids.shape[1] - 1
-        optimizer.zero_grad()
-        (total / count).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        worst = max(worst, abs(own - (total / count).item()))
-    check("50 steps", len(ours) == 50 and worst < 1e-4, f"{ours[0]:.4f} to {ours[-1]:.4f}, worst difference {worst:.1e}")
+    theirs = torch_losses(model, tokenizer, rows, len(ours))
+    exact = torch_losses(AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64), tokenizer, rows, len(ours))
+    worst = lambda a, b: max(abs(x - y) for x, y in zip(a, b))
+    check("50 steps", len(ours) == 50 and worst(ours, exact) < 1e-4, f"{ours[0]:.4f} to {ours[-1]:.4f}, worst difference from "
+          f"float64 {worst(ours, exact):.1e}; PyTorch's fp32 {worst(theirs, exact):.1e}, from each other {worst(ours, theirs):.1e}")
 
 
 def texts():
