@@ -1,33 +1,32 @@
 # SOMA_TARGETS: the instruction sets that soma::dispatch is compiled for. A program that ships to known CPUs builds
 # the library in less time with fewer of them. What the compiler's flags allow stays as the fallback for other CPUs.
 set(SOMA_TARGETS "" CACHE STRING
-    "Instruction sets of soma::dispatch by Highway's names, such as AVX2;AVX3, or BASELINE, or NATIVE for those of this machine; empty: all")
+    "Instruction sets of soma::dispatch by Highway's names, such as AVX2;AVX3, or BASELINE, or NATIVE for the best of this machine; empty: all")
 set(soma_known_targets BASELINE SSE4 AVX2 AVX3 AVX3_ZEN4 AVX3_SPR AVX10_2)
 
-# soma_native_targets(<result>): those of soma_known_targets that the CPU of this machine runs.
-function(soma_native_targets result)
+# soma_native_target(<result>): the best of soma_known_targets that the CPU of this machine and this Highway have. Highway itself
+# is asked, because each release of it wants other properties of the CPU.
+function(soma_native_target result)
   get_target_property(highway hwy::hwy ALIASED_TARGET)
   if(CMAKE_CROSSCOMPILING OR highway)
     message(FATAL_ERROR "SOMA_TARGETS: NATIVE asks Highway on this machine, so it needs an installed one and no cross-compiler")
   endif()
-  set(source "${CMAKE_CURRENT_BINARY_DIR}/soma_native_targets.cpp")
-  file(WRITE "${source}" "#include <hwy/targets.h>\n#include <cstdio>\nint main() {\n\
-  const auto has = [](long long bit, const char* name) {\n\
-    if ((hwy::SupportedTargets() & bit) != 0) std::printf(\"%s;\", name);\n  };\n")
-  foreach(name IN LISTS soma_known_targets)
-    file(APPEND "${source}" "#ifdef HWY_${name}\n  has(HWY_${name}, \"${name}\");\n#endif\n")
-  endforeach()
-  file(APPEND "${source}" "}\n")
-  try_run(ran compiled "${CMAKE_CURRENT_BINARY_DIR}/soma_native_targets" "${source}" LINK_LIBRARIES hwy::hwy
-    COMPILE_DEFINITIONS -DHWY_WANT_AVX3_DL RUN_OUTPUT_VARIABLE names COMPILE_OUTPUT_VARIABLE why)
+  set(source "${CMAKE_CURRENT_BINARY_DIR}/soma_native_target.cpp")
+  file(WRITE "${source}" "#include <soma/dispatch/targets.hpp>\n#include <hwy/targets.h>\n#include <cstdio>\nint main() {\n\
+  const auto both = static_cast<unsigned long long>(hwy::SupportedTargets() & HWY_TARGETS);\n\
+  // The lowest bit is the best target.\n\
+  std::puts(hwy::TargetName(static_cast<decltype(hwy::SupportedTargets())>(both & (~both + 1))));\n}\n")
+  try_run(ran compiled "${CMAKE_CURRENT_BINARY_DIR}/soma_native_target" "${source}" LINK_LIBRARIES hwy::hwy
+    CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${PROJECT_SOURCE_DIR}/include" COMPILE_DEFINITIONS -DHWY_WANT_AVX3_DL
+    CXX_STANDARD 20 RUN_OUTPUT_VARIABLE name COMPILE_OUTPUT_VARIABLE why)
   if(NOT compiled OR NOT ran EQUAL 0)
     message(FATAL_ERROR "SOMA_TARGETS: a program that asks Highway for NATIVE does not run: ${why}")
   endif()
-  string(REGEX REPLACE ";$" "" names "${names}")
-  if(names STREQUAL "")
-    set(names BASELINE)
+  string(STRIP "${name}" name)
+  if(NOT name IN_LIST soma_known_targets)
+    set(name BASELINE)
   endif()
-  set(${result} "${names}" PARENT_SCOPE)
+  set(${result} "${name}" PARENT_SCOPE)
 endfunction()
 
 # soma_limit_targets(<library>): checks SOMA_TARGETS and hands it to the library's units.
@@ -40,7 +39,7 @@ function(soma_limit_targets library)
     if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64|i.86)$")
       return()  # one instruction set, which is this machine's
     endif()
-    soma_native_targets(SOMA_TARGETS)
+    soma_native_target(SOMA_TARGETS)
   endif()
   # SSE2 is the baseline of x86-64 in newer Highways.
   include(CheckSymbolExists)

@@ -116,32 +116,6 @@ soma_jobs() {
   echo "$cores"
 }
 
-# soma_best_targets <folder>: prints the value of SOMA_TARGETS for a library of this CPU only (AVX3, say); the
-# baseline is built beside it. Prints nothing, which means all instruction sets, on CPUs and Highways for which
-# SOMA_TARGETS has no name, and if the build folder already has a library with all of them. Highway itself is asked,
-# because each release of it wants other properties of the CPU.
-soma_best_targets() {
-  local folder=$1 program name=
-  if grep -qs '^SOMA_TARGETS:[A-Z]*=$' "$folder/CMakeCache.txt"; then return; fi
-  program=$(mktemp) || return 0
-  if "${CXX:-g++}" -std=c++20 -Iinclude -x c++ - -lhwy -o "$program" >/dev/null 2>&1 <<'PROGRAM'; then
-#include <soma/dispatch/targets.hpp>
-#include <hwy/targets.h>
-#include <cstdio>
-int main() {
-  const auto both = static_cast<unsigned long long>(hwy::SupportedTargets() & HWY_TARGETS);
-  // The lowest bit is the best target.
-  std::puts(hwy::TargetName(static_cast<decltype(hwy::SupportedTargets())>(both & (~both + 1))));
-}
-PROGRAM
-    name=$("$program" 2>/dev/null || true)
-  fi
-  rm -f "$program"
-  case $name in
-    SSE4 | AVX2 | AVX3 | AVX3_ZEN4 | AVX3_SPR | AVX10_2) echo "$name" ;;
-  esac
-}
-
 # soma_build <preset> <folder> [-D<name>=<value>...] [<target>...]
 soma_build() {
   local preset=$1 folder=$2 settings=()

@@ -63,9 +63,11 @@ if [ "$example" = precision_study ] || [ "$example" = tabular_regression ]; then
 fi
 soma_require "${packages[@]}"
 soma_say "[2/3] building $example into build/release"
-targets=$(soma_best_targets build/release)
-if [ -n "$targets" ]; then
-  soma_say "  only this CPU's kernels ($targets) and the fallback; the full library: cmake --preset release && cmake --build build/release"
+targets=NATIVE
+if grep -qs '^SOMA_TARGETS:[A-Z]*=$' build/release/CMakeCache.txt; then
+  targets=''  # somebody has built the whole library there
+else
+  soma_say "  only this CPU's kernels and the fallback; the full library: cmake --preset release && cmake --build build/release"
 fi
 soma_build release build/release "-DSOMA_TARGETS=$targets" "$example"
 if [ "$example" != bert_classifier ]; then

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The code in README.md and docs/*.md is true: it compiles, runs, and prints what the page says.
+"""The code in README.md and docs/*.md is true: it compiles, runs, and prints what the page says. --all: of every page, and not
+only of the two that newcomers read first.
 
   ```cpp    a program (it has `int main`, or begins with `// file: name.cpp`) is built and run; anything else is
             compiled as the body of a function after #include <soma/soma.hpp>. The comment
@@ -221,8 +222,9 @@ class Checker:
 
 
 def main():
-    options = house.arguments(__doc__, "--compiler", "--library", "--work")
-    pages = [options.root / "README.md", *sorted((options.root / "docs").glob("**/*.md"))]
+    options = house.arguments(__doc__, "--compiler", "--library", "--work", switches=["--all"])
+    documents = options.root / "docs"
+    pages = [options.root / "README.md", *(sorted(documents.glob("**/*.md")) if options.all else [documents / "getting_started.md"])]
     checker = Checker(options)
     for path in pages:
         if path.is_file():

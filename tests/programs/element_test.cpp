@@ -17,6 +17,7 @@
 #include <vector>
 
 using namespace soma;
+using soma_test::Table;
 namespace check = soma::testing::detail;
 
 namespace {

@@ -7,6 +7,7 @@ using namespace soma;
 using soma_test::difference;
 using soma_test::random_of;
 using soma_test::run_on_device;
+using soma_test::Table;
 
 namespace {
 

@@ -1,39 +1,31 @@
 #!/usr/bin/env bash
 # With soma::dispatch, a unit of each front header links with the library and the compiled halves that the header needs, and
-# compiles no body that the library has (weak.py). Headers that need the same libraries are one unit; with the argument "full"
-# each header is a unit of its own.
+# compiles no body that the library has (weak.py).
 # shellcheck source=tests/packaging/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
-full=${1:-}
 library=$SOMA_BUILD/libsoma_dispatch.a
 [ -f "$library" ] || skip "no libsoma_dispatch.a in the build folder"
 
-count=0
 left_out=()
-groups=()
+names=()
 declare -A link_of flags_of
 # unit <header> <what it uses> [<compiled halves and libraries>] [<foreign header that it needs> <flags>...]
 unit() {
-  local header=$1 use=$2 needs=${3:-} foreign=${4:-} name group part
+  local header=$1 use=$2 needs=${3:-} foreign=${4:-} name part
   name=$(basename "$header" .hpp)
   if [ -n "$foreign" ] && ! echo "#include <$foreign>" | "$CXX" "${@:5}" -E -x c++ - >/dev/null 2>&1; then
     left_out+=("$header (no $foreign)")
     return
   fi
-  group=$name
-  if [ -z "$full" ]; then group=with_$(printf '%s' "$needs ${*:5}" | cksum | cut -d' ' -f1); fi
-  if [ ! -f "$group.cpp" ]; then
-    groups+=("$group")
-    flags_of[$group]="${*:5}"
-    link_of[$group]=''
-    for part in $needs; do
-      case $part in -*) link_of[$group]+=" $part" ;; *) link_of[$group]+=" $SOMA_BUILD/libsoma_$part.a" ;; esac
-    done
-  fi
+  names+=("$name")
+  flags_of[$name]="${*:5}"
+  link_of[$name]=''
+  for part in $needs; do
+    case $part in -*) link_of[$name]+=" $part" ;; *) link_of[$name]+=" $SOMA_BUILD/libsoma_$part.a" ;; esac
+  done
   # What is used of a header stands behind it, so that no later header is needed for it.
   printf '#include <%s>\n#include <soma/forward.hpp>\nauto use_%s(soma::Context& context);\nauto use_%s(soma::Context& context) {
-  static_cast<void>(context);\n  return %s;\n}\n' "$header" "$name" "$name" "$use" >>"$group.cpp"
-  count=$((count + 1))
+  static_cast<void>(context);\n  return %s;\n}\n' "$header" "$name" "$name" "$use" >"$name.cpp"
 }
 text_libraries="-lutf8proc -lz"
 unit soma/api.hpp 'soma::Tensor::full(context, {2}, 1.0f).shape()'
@@ -62,10 +54,10 @@ unit soma/models/text_classifier.hpp 'soma::models::TextClassifier::from_pretrai
   "models text io -lxxhash $text_libraries" utf8proc.h
 unit soma/xtensor.hpp 'soma::xtensor::adapt<float>(soma::Tensor::full(context, {2}, 1.0f)).size()' "" xtensor.hpp
 
-for group in "${groups[@]}"; do
-  echo 'int main() {}' >>"$group.cpp"
+for name in "${names[@]}"; do
+  echo 'int main() {}' >>"$name.cpp"
   # shellcheck disable=SC2086  # words on purpose
-  program "$group" "$group.cpp" -- -DSOMA_DISPATCH=1 -I "$include" ${flags_of[$group]} ${link_of[$group]} "$library" -lhwy
+  program "$name" "$name.cpp" -- -DSOMA_DISPATCH=1 -I "$include" ${flags_of[$name]} ${link_of[$name]} "$library" -lhwy
 done
 
 # Every header that programs include is here.
@@ -79,4 +71,4 @@ sed -n 's|^unit \(soma/[a-z_/]*\.hpp\) .*|\1|p' "$here/run.sh" | sort >given.txt
 diff wanted.txt given.txt || fail "front headers of tests/house/include_cost.py (<) are not those of this test (>)"
 run python3 -B "$here/weak.py" ./*.o
 for header in ${left_out[@]+"${left_out[@]}"}; do echo "left out: $header"; done
-echo "$count headers"
+echo "${#names[@]} headers"

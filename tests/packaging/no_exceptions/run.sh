@@ -14,14 +14,11 @@ for header in models text testing; do
   fi
 done
 run "$CXX" -std=c++20 -O0 -fno-exceptions -fno-rtti "${strict[@]}" -I "$include" -fsyntax-only unit.cpp
-# With the argument "full": one without the other; and the first program is built and run.
-if [ "${1:-}" = full ]; then
-  for flag in -fno-exceptions -fno-rtti; do
-    run "$CXX" -std=c++20 -O0 $flag "${strict[@]}" -I "$include" -fsyntax-only unit.cpp
-  done
-  program consumer "$consumer/main.cpp" -- -fno-exceptions -fno-rtti "${strict[@]}" -I "$include"
-  run ./consumer
-fi
+for flag in -fno-exceptions -fno-rtti; do
+  run "$CXX" -std=c++20 -O0 $flag "${strict[@]}" -I "$include" -fsyntax-only unit.cpp
+done
+program consumer "$consumer/main.cpp" -- -fno-exceptions -fno-rtti "${strict[@]}" -I "$include"
+run ./consumer
 
 # ends_with <code> <text> <command>...: the program that makes an error ends so, and says so.
 ends_with() {

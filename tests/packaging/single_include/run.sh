@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# The single header alone: copied somewhere, under its own name and under another one. With the argument "full" programs
-# without the library, the accelerator's model among them, are built and run; otherwise one is only checked.
+# The single header alone: copied somewhere, under its own name and under another one. Programs
+# without the library, the accelerator's model among them, and beside it.
 # shellcheck source=tests/packaging/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
-full=${1:-}
 mkdir -p renamed
 # The files as they are made now: house/single_header compares them with those in the checkout.
 amalgamate=(python3 -B "$SOMA_SOURCE/single_include/amalgamate.py")
@@ -11,20 +10,14 @@ run "${amalgamate[@]}" -o copy/soma
 cp copy/soma/soma.hpp renamed/one_file.hpp
 sed 's|<soma/soma.hpp>|"one_file.hpp"|' "$consumer/main.cpp" >renamed/main.cpp
 # Without optimisation: house/single_header shows that its text is that of the headers, which other tests build and run.
-if [ -n "$full" ]; then
-  program consumer "$consumer/main.cpp" -- "${strict[@]}" -I copy
-  run ./consumer
-  run "$CXX" -std=c++20 "${strict[@]}" -fsyntax-only renamed/main.cpp
-else
-  run "$CXX" -std=c++20 "${strict[@]}" -I copy -fsyntax-only "$consumer/main.cpp"
-fi
+program consumer "$consumer/main.cpp" -- "${strict[@]}" -I copy
+run ./consumer
+run "$CXX" -std=c++20 "${strict[@]}" -fsyntax-only renamed/main.cpp
 
 # The accelerator's model in a second file, made on request, beside the first.
 run "${amalgamate[@]}" soma/neuroncore.hpp -o copy/soma/neuroncore.hpp
-if [ -n "$full" ]; then
-  run "$CXX" -std=c++20 -O0 "${strict[@]}" -I copy "$consumer/core.cpp" -pthread -o core
-  run ./core
-fi
+run "$CXX" -std=c++20 -O0 "${strict[@]}" -I copy "$consumer/core.cpp" -pthread -o core
+run ./core
 
 # Units beside the one with the kernels include the interface alone: its declarations are those of the single soma.hpp, so
 # a unit may include both in any order, under any name, and objects of a tensor cross from one unit to the other.
@@ -34,7 +27,7 @@ fi
 printf '#include %s\n' '<soma/api.hpp>' '"one_file.hpp"' >both.cpp
 run "$CXX" -std=c++20 -DSOMA_DISPATCH=1 "${strict[@]}" -I copy -I renamed -fsyntax-only both.cpp
 printf '#include %s\n' '"one_file.hpp"' '<soma/api.hpp>' >both.cpp
-if [ -n "$full" ]; then run "$CXX" -std=c++20 -DSOMA_DISPATCH=1 "${strict[@]}" -I copy -I renamed -fsyntax-only both.cpp; fi
+run "$CXX" -std=c++20 -DSOMA_DISPATCH=1 "${strict[@]}" -I copy -I renamed -fsyntax-only both.cpp
 
 # Several headers on request in one file, which holds nothing of soma.hpp again. Of one that soma.hpp holds nothing is left.
 run "${amalgamate[@]}" soma/neuroncore.hpp soma/sparse.hpp soma/nn.hpp -o copy/additions.hpp
