@@ -210,7 +210,7 @@ SOMA_INLINE std::uint64_t PlanCosts::largest(const PlanLayout& layout,
 }
 
 // The exchange of gradients between replicas, as far as backward does not hide it: backward of the
-// last micro-batch hides all but the last bucket.
+// last micro-batch hides all but the last bucket, unless ranks keep all cores of a machine busy.
 SOMA_INLINE double PlanCosts::reduction_seconds(const PlanLayout& layout, std::size_t first,
                                                 std::size_t end) const {
   if (layout.replicas == 1) return 0;
@@ -221,6 +221,8 @@ SOMA_INLINE double PlanCosts::reduction_seconds(const PlanLayout& layout, std::s
     for (const GradientStep& step : size.backward) bytes += static_cast<double>(step.bytes);
     hides += size.backward_seconds;
   }
+  const auto ranks = static_cast<int>(layout.partitions * layout.replicas);
+  if (setting_.one_machine && ranks * setting_.threads >= setting_.cores) hides = 0;
   const auto replicas = static_cast<double>(layout.replicas);
   const double all = 2 * bytes * (replicas - 1) / replicas / setting_.network;
   const double bucket =
@@ -534,7 +536,9 @@ SOMA_INLINE PlanCosts measure_costs(Context& context, nn::Task& task, const nn::
   if (options.pipeline.later == nullptr)
     for (const Parameter& parameter : task.parameters()) setting.whole += parameter.value().bytes();
   setting.memory = detail::memory_rate(context);
-  setting.network = request.network != 0 ? request.network : setting.memory / 2;
+  // Between processes of one machine a byte is copied into a message and out of it, and every
+  // second one is added to another: about six bytes of memory.
+  setting.network = request.network != 0 ? request.network : setting.memory / 6;
   std::vector<ProfileSize> sizes = detail::sizes_of(context, batches, source, request);
   const bool recomputes = task.recomputes();
   const auto measure = [&] {
