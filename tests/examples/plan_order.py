@@ -2,8 +2,8 @@
 
     python3 plan_order.py PROGRAM WORK_FOLDER
 
-Rows are trained in turns, three times, and the median of their steps counts. Two rows whose measured steps differ by more
-than 15 % are in the table in the same order. The profile of BERT-base takes at most ten of its steps. Needs mpirun for
+Rows are trained in turns, three times, and the median of their steps counts. Of the pairs of rows whose measured steps differ
+by more than 15 % at most one in fifteen is in the table in another order, and none that differs by half. The profile of BERT-base takes at most ten of its steps. Needs mpirun for
 rows of two ranks, and a machine on which nothing else runs.
 """
 
@@ -25,6 +25,7 @@ SHAPE = ["--data=rows.tsv", "--preset=small", "--vocab-size=1000", "--max-length
 BASE = ["--data=rows.tsv", "--preset=base", "--vocab-size=1000", "--max-length=64", "--batch-size=16",
         "--learning-rate=1e-5"]
 STEPS, TURNS = 6, 3
+NEAR, FAR, WRONG = 1.15, 1.5, 1 / 15
 
 
 def run(command, folder):
@@ -76,11 +77,13 @@ def main():
     found = [statistics.median(times) for times in measured]
     for row, time in sorted(zip(rows, found), key=lambda pair: pair[1]):
         print(f"{1e3 * time:8.1f} ms, predicted {1e3 * row['seconds']:8.1f}: {' '.join(layout(row)[1])}", flush=True)
-    for a, b in itertools.permutations(range(len(rows)), 2):
-        if found[b] > 1.15 * found[a]:
-            checks.that(rows[a]["seconds"] < rows[b]["seconds"],
-                        f"{layout(rows[a])} took {found[a]:.4f} s, {layout(rows[b])} {found[b]:.4f} s; predicted "
-                        f"{rows[a]['seconds']:.4f} and {rows[b]['seconds']:.4f}")
+    pairs = [(a, b) for a, b in itertools.permutations(range(len(rows)), 2) if found[b] > NEAR * found[a]]
+    wrong = [(a, b) for a, b in pairs if rows[a]["seconds"] >= rows[b]["seconds"]]
+    for a, b in wrong:
+        print(f"wrong order: {layout(rows[a])} took {found[a]:.4f} s, {layout(rows[b])} {found[b]:.4f} s; predicted "
+              f"{rows[a]['seconds']:.4f} and {rows[b]['seconds']:.4f}")
+        checks.that(found[b] <= FAR * found[a], f"the row that takes {found[b] / found[a]:.2f} of the other is before it")
+    checks.that(len(wrong) <= WRONG * len(pairs), f"{len(wrong)} of {len(pairs)} pairs are in the wrong order")
     table = plan(program, folder, [*BASE, "--max-steps=3"])
     step = seconds(program, folder, table["rows"][0], BASE, 3)
     print(f"BERT-base: profile {table['profile_seconds']:.1f} s, step {step:.2f} s", flush=True)
