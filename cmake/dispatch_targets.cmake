@@ -4,8 +4,9 @@ set(SOMA_TARGETS "" CACHE STRING
     "Instruction sets of soma::dispatch by Highway's names, such as AVX2;AVX3, or BASELINE, or NATIVE for the best of this machine; empty: all")
 set(soma_known_targets BASELINE SSE4 AVX2 AVX3 AVX3_ZEN4 AVX3_SPR AVX10_2)
 
-# soma_native_target(<result>): the best of soma_known_targets that the CPU of this machine and this Highway have. Highway itself
-# is asked, because each release of it wants other properties of the CPU.
+# soma_native_target(<result>): the best of soma_known_targets that this machine's CPU, this Highway and soma's units have;
+# nothing, which means all, where there is none. Highway itself is asked, because each release of it wants other properties of
+# the CPU, in a program that sees the macros of a unit.
 function(soma_native_target result)
   get_target_property(highway hwy::hwy ALIASED_TARGET)
   if(CMAKE_CROSSCOMPILING OR highway)
@@ -14,19 +15,24 @@ function(soma_native_target result)
   set(source "${CMAKE_CURRENT_BINARY_DIR}/soma_native_target.cpp")
   file(WRITE "${source}" "#include <soma/dispatch/targets.hpp>\n#include <hwy/targets.h>\n#include <cstdio>\nint main() {\n\
   const auto both = static_cast<unsigned long long>(hwy::SupportedTargets() & HWY_TARGETS);\n\
-  // The lowest bit is the best target.\n\
-  std::puts(hwy::TargetName(static_cast<decltype(hwy::SupportedTargets())>(both & (~both + 1))));\n}\n")
+  for (int i = 0; i < 63; ++i)  // the lowest bit is the best target\n\
+    if ((both >> i & 1) != 0)\n\
+      std::puts(hwy::TargetName(static_cast<decltype(hwy::SupportedTargets())>(1ULL << i)));\n}\n")
   try_run(ran compiled "${CMAKE_CURRENT_BINARY_DIR}/soma_native_target" "${source}" LINK_LIBRARIES hwy::hwy
-    CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${PROJECT_SOURCE_DIR}/include" COMPILE_DEFINITIONS -DHWY_WANT_AVX3_DL
-    CXX_STANDARD 20 RUN_OUTPUT_VARIABLE name COMPILE_OUTPUT_VARIABLE why)
+    CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${PROJECT_SOURCE_DIR}/include"
+    COMPILE_DEFINITIONS -std=c++20 -DSOMA_DISPATCH -DHWY_WANT_AVX3_DL
+    RUN_OUTPUT_VARIABLE names COMPILE_OUTPUT_VARIABLE why)
   if(NOT compiled OR NOT ran EQUAL 0)
     message(FATAL_ERROR "SOMA_TARGETS: a program that asks Highway for NATIVE does not run: ${why}")
   endif()
-  string(STRIP "${name}" name)
-  if(NOT name IN_LIST soma_known_targets)
-    set(name BASELINE)
-  endif()
-  set(${result} "${name}" PARENT_SCOPE)
+  string(REGEX MATCHALL "[A-Z0-9_]+" names "${names}")
+  foreach(name IN LISTS names)
+    if(name IN_LIST soma_known_targets)
+      set(${result} "${name}" PARENT_SCOPE)
+      return()
+    endif()
+  endforeach()
+  set(${result} "" PARENT_SCOPE)
 endfunction()
 
 # soma_limit_targets(<library>): checks SOMA_TARGETS and hands it to the library's units.
@@ -40,6 +46,9 @@ function(soma_limit_targets library)
       return()  # one instruction set, which is this machine's
     endif()
     soma_native_target(SOMA_TARGETS)
+    if(SOMA_TARGETS STREQUAL "")
+      return()
+    endif()
   endif()
   # SSE2 is the baseline of x86-64 in newer Highways.
   include(CheckSymbolExists)
