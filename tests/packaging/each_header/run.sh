@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every public header stands alone, may be included twice, and is silent under strict warnings; all of them together
-# follow all of the standard library, whose functions must not be found for ours by their arguments.
+# follow all of the standard library, whose functions must not be found for ours by their arguments, and stand in any order.
 # Files of functions (impl/x.ipp) stand alone as well, so that an editor can open them.
 # The -inl files are compiled through soma.hpp, the header that they exist for (include_path compiles it whole).
 # shellcheck source=tests/packaging/common.sh
@@ -65,4 +65,9 @@ done < <(cd "$include" && find soma -name '*.hpp' ! -name '*-inl.hpp' -o -name '
   printf '#include <%s>\n' "${headers[@]}"
 } >together.cpp
 run "$CXX" -std=c++20 "${strict[@]}" -I "$include" -fsyntax-only together.cpp
+# In the reverse order too: no name of an inner namespace hides one that a later header means.
+printf '#include <%s>\n' "${headers[@]}" | tac >backwards.cpp
+for macro in HEADER_ONLY SOMA_DISPATCH; do
+  run "$CXX" -std=c++20 "-D$macro=1" "${strict[@]}" -I "$include" -fsyntax-only backwards.cpp
+done
 echo "$count headers"

@@ -91,7 +91,7 @@ SOMA_INLINE Tensor read_microscaled(Context& context, const StateDict& tensors,
                             .code_bits = 4,
                             .format = formats::fp4_e2m1,
                             .scales = exponents + begin,
-                            .scale = StoredScale::e8m0,
+                            .scale = StoredScale::exponent,
                             .group_rows = 1,
                             .group_columns = detail::microscaled_group,
                             .group_stride = end - begin,
@@ -138,7 +138,7 @@ SOMA_INLINE void set_microscaled(Context& context, StateDict& tensors, std::stri
          .scales = found + begin * groups,
          .group_stride = groups});
     for (std::size_t g = begin * groups; g < end * groups; ++g)
-      detail::store_scale(found[g], StoredScale::e8m0, bytes + g);
+      detail::store_scale(found[g], StoredScale::exponent, bytes + g);
   });
   std::vector<std::size_t> sizes(grid.begin(), grid.end());
   sizes.push_back(detail::microscaled_bytes);

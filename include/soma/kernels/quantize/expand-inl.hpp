@@ -153,7 +153,7 @@ class ExpandPass {
                                    : row_chunk / group_ * group_) {
     half_.usable = half_.usable && args.y.dtype == DType::bf16;
     by_factors_ = half_.usable && args.scale == StoredScale::e4m3;
-    half_.usable = half_.usable && args.scale == StoredScale::e8m0 &&
+    half_.usable = half_.usable && args.scale == StoredScale::exponent &&
                    (group_ == 1 || group_ % half_padding == 0 || group_ == args.columns);
     std::fill_n(shifts_, (std::min)(run_, args.columns) + half_padding, std::int16_t{0});
     std::fill_n(scales_, (std::min)(run_, args.columns) + half_padding, 0.0f);

@@ -26,7 +26,7 @@ constexpr bool has_codes(const Quantizer& quantizer) {
 constexpr StoredScale stored_scale(const Scaling& scaling) {
   return scaling.format == ScaleFormat::fp32   ? StoredScale::fp32
          : scaling.format == ScaleFormat::e4m3 ? StoredScale::e4m3
-                                               : StoredScale::e8m0;
+                                               : StoredScale::exponent;
 }
 
 // The bytes of a coded matrix.
@@ -50,7 +50,7 @@ inline void store_scale(float scale, StoredScale form, std::byte* to) {
   const auto bits = std::bit_cast<std::uint32_t>(scale);
   if (form == StoredScale::fp32)
     std::memcpy(to, &scale, sizeof scale);
-  else if (form == StoredScale::e8m0)  // the exponent's field: 255 of NaN, 0 of 2^-127
+  else if (form == StoredScale::exponent)  // the exponent's field: 255 of NaN, 0 of 2^-127
     *to = static_cast<std::byte>(bits >> 23);
   else if (!(scale == scale))
     *to = std::byte{0x7F};

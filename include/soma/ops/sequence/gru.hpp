@@ -49,7 +49,7 @@ inline void gru_steps(const OperatorCall& call) {
                       hidden * gates);
   const TensorRows weight_rows = rows_of(context, weight);
   const StepProduct product(context, transposed(operand(weight_rows)), hidden, gates, plan.most());
-  const StepRows memory(context, plan.tasks(), plan.most() * (hidden + gates),
+  const TaskRows memory(context, plan.tasks(), plan.most() * (hidden + gates),
                         product.workspace_bytes());
   float *const y = call.outputs[0].mutable_data<float>(),
                *const last = call.outputs[1].mutable_data<float>(),
@@ -97,7 +97,7 @@ inline void gru_backward_steps(const OperatorCall& call) {
                       hidden * gates);
   const TensorRows weight_rows = rows_of(context, weight);
   const StepProduct product(context, operand(weight_rows), gates, hidden, plan.most());
-  const StepRows memory(context, plan.tasks(), plan.most() * (hidden + gates) + hidden,
+  const TaskRows memory(context, plan.tasks(), plan.most() * (hidden + gates) + hidden,
                         product.workspace_bytes());
   float *const dx = call.outputs[0].mutable_data<float>(),
                *const dh = call.outputs[1].mutable_data<float>(),

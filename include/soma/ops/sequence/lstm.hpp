@@ -52,7 +52,7 @@ inline void lstm_steps(const OperatorCall& call) {
                       hidden * gates);
   const TensorRows weight_rows = rows_of(context, weight);
   const StepProduct product(context, transposed(operand(weight_rows)), hidden, gates, plan.most());
-  const StepRows memory(context, plan.tasks(), plan.most() * (2 * hidden + gates),
+  const TaskRows memory(context, plan.tasks(), plan.most() * (2 * hidden + gates),
                         product.workspace_bytes());
   float *const y = call.outputs[0].mutable_data<float>(),
                *const last_state = call.outputs[1].mutable_data<float>(),
@@ -108,7 +108,7 @@ inline void lstm_backward_steps(const OperatorCall& call) {
                       hidden * gates);
   const TensorRows weight_rows = rows_of(context, weight);
   const StepProduct product(context, operand(weight_rows), gates, hidden, plan.most());
-  const StepRows memory(context, plan.tasks(), plan.most() * (2 * hidden + gates) + hidden,
+  const TaskRows memory(context, plan.tasks(), plan.most() * (2 * hidden + gates) + hidden,
                         product.workspace_bytes());
   float *const dgates = call.outputs[0].mutable_data<float>(),
                *const dstate = call.outputs[1].mutable_data<float>(),

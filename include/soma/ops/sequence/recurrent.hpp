@@ -178,9 +178,9 @@ class StepProduct {
 };
 
 // Rows of floats for each task, one behind the other.
-class StepRows {
+class TaskRows {
  public:
-  StepRows(Context& context, std::size_t tasks, std::size_t floats, std::size_t workspace)
+  TaskRows(Context& context, std::size_t tasks, std::size_t floats, std::size_t workspace)
       : floats_(parts_of(floats * sizeof(float), memory_alignment) * memory_alignment),
         stride_(checked_add(floats_, workspace, "recurrent layer")),
         memory_(Storage::allocate(context.heap(),

@@ -45,7 +45,7 @@ inline void rnn_steps(const OperatorCall& call) {
                       hidden * hidden);
   const TensorRows weight_rows = rows_of(context, weight);
   const StepProduct product(context, transposed(operand(weight_rows)), hidden, hidden, plan.most());
-  const StepRows memory(context, plan.tasks(), plan.most() * 2 * hidden, product.workspace_bytes());
+  const TaskRows memory(context, plan.tasks(), plan.most() * 2 * hidden, product.workspace_bytes());
   float *const y = call.outputs[0].mutable_data<float>(),
                *const last = call.outputs[1].mutable_data<float>(),
                *const notes = call.outputs[2].mutable_data<float>();
@@ -94,7 +94,7 @@ inline void rnn_backward_steps(const OperatorCall& call) {
                       hidden * hidden);
   const TensorRows weight_rows = rows_of(context, weight);
   const StepProduct product(context, operand(weight_rows), hidden, hidden, plan.most());
-  const StepRows memory(context, plan.tasks(), plan.most() * 2 * hidden + hidden,
+  const TaskRows memory(context, plan.tasks(), plan.most() * 2 * hidden + hidden,
                         product.workspace_bytes());
   float *const dx = call.outputs[0].mutable_data<float>(), *const dstate =
                                                                call.outputs[1]
