@@ -139,17 +139,22 @@ TEST_CASE("bf16 instructions: types that are exact in bf16", "[unit][gemm]") {
     multiply(context, args);
     CHECK(same_bits(c, wide.sums<float>()));
   });
+  // An operand's scale multiplies the sums of the product without it.
   const Product scaled(
       30, 600, 1100, {},
       store_matrix(30, 1100, DType::bf16, Layout::contiguous, RandomFloats(5), 0.3f),
       store_matrix(1100, 600, DType::bf16, Layout::contiguous, RandomFloats(6)));
   on_every_bf16_target([&](const Context& context, Bf16Products products) {
-    std::vector<float> c(30 * 600);
+    std::vector<float> c(30 * 600), sums(c.size());
     GemmArgs args = scaled.args();
     args.bf16_products = products;
     args.c = plain_target(c, 600);
     multiply(context, args);
-    CHECK(same_bits(c, scaled.sums<float>()));
+    args.a.scale = 1;
+    args.c = plain_target(sums, 600);
+    multiply(context, args);
+    for (float& sum : sums) sum *= 0.3f;
+    CHECK(same_bits(c, sums));
   });
 }
 

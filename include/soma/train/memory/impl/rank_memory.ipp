@@ -57,7 +57,7 @@ class StepReplay {
   std::uint64_t filling_stored_ = 0;           // the same as the step keeps it
   std::uint64_t waiting_ = 0;                  // gradients that early steps wait for
   std::uint64_t scratch_ = 0;                  // messages of buckets on their way
-  std::uint64_t entries_ = 0;                  // records of gradients on their way
+  std::uint64_t entries_ = 0;                  // records of sums that wait for micro-batches
   std::vector<std::uint64_t> sparse_{};        // sums that wait for the end of a batch
   std::uint64_t batch_ = 0;                    // sums of this batch, in gradients_
   std::uint64_t final_ = 0;                    // the share that this batch adds to the parameters
@@ -88,6 +88,8 @@ SOMA_INLINE StepReplay::StepReplay(const RankProblem& problem, std::size_t repli
     for (const GradientStep& step : size_of(piece, size_).backward) {
       // The optimizer marks rows that it has stepped.
       if (has_moments && step.sparse) now_.moments += step.shape[0];
+      // The list of a bucket's gradients stays when they have left.
+      if (problem.sums == GradientSums::ranks && step.gradient) now_.workspaces += bucket_entry;
     }
   }
   now_.data = problem.data;
@@ -207,12 +209,8 @@ SOMA_INLINE void StepReplay::receive(const GradientStep& step, std::size_t piece
   const std::size_t levels = static_cast<std::size_t>(std::countr_one(index));
   const std::uint64_t before = waiting_bytes(step, piece, at, index);
   const std::uint64_t sum = sum_bytes(step, piece, at, levels);
-  if (problem_.sums == GradientSums::ranks) {
-    if (last)
-      entries_ += bucket_entry;
-    else if (std::has_single_bit(index + 1))  // a new level
-      entries_ += waiting_entry;
-  }
+  const bool new_level = !last && std::has_single_bit(index + 1);
+  if (problem_.sums == GradientSums::ranks && new_level) entries_ += waiting_entry;
   // A sum of rows is a tensor of its own.
   note(activations, workspaces, messages, step.sparse && levels != 0 ? sum : 0);
   gradients_ -= (std::min)(gradients_, before);
