@@ -183,6 +183,62 @@ TEST_CASE("no other cut has a smaller rank or a faster step", "[unit]") {
   }
 }
 
+TEST_CASE("a step takes the seconds of its pieces, sums, exchange and optimizer", "[unit]") {
+  // Two pieces. A whole batch takes each 1 s forward and 2 s backward, a part of it a part of that.
+  const auto seconds = [](const train::PlanLayout& layout, const train::PlanBasis& basis) {
+    std::vector<PieceCost> costs(2);
+    std::vector<std::vector<train::ParameterMemory>> parameters(2);
+    std::vector<train::PieceProfile> profiles(2);
+    for (std::size_t i = 0; i < 2; ++i) {
+      costs[i].name = "piece" + std::to_string(i);
+      parameters[i].push_back({1000, 2000, Shape{250}});  // value, moments
+      for (std::size_t parts = 1; parts <= 4; parts *= 2) {
+        train::PieceMemory& size = profiles[i].sizes.emplace_back();
+        size.rows = 64 / parts;
+        size.result = 500 / parts;
+        size.forward_seconds = 1.0 / static_cast<double>(parts);
+        size.backward_seconds = 2.0 / static_cast<double>(parts);
+        size.backward = {{.bytes = 1000, .stored = 1000, .shape = Shape{250}}};
+      }
+    }
+    const train::BatchSizes batches{.batches = 1, .shards = 4, .most_rows = {0, 16, 32, 48, 64}};
+    train::PlanCosts result(costs, parameters, batches, basis);
+    result.set_profiles(profiles, false);
+    const std::vector<std::size_t> cuts(layout.partitions - 1, 1);
+    return result.seconds(layout, cuts);
+  };
+  const auto is = [](double expected) { return Catch::Matchers::WithinRel(expected, 1e-12); };
+  const train::PlanBasis basis{
+      .bucket_bytes = 100, .network = 1e3, .memory = 1e4, .one_machine = false};
+  // The optimizer reads and writes 7000 bytes of each piece.
+  CHECK_THAT(seconds({}, basis), is(6 + 1.4));
+  // The second batch's 2000 bytes of gradients are read, added and written.
+  train::PlanBasis two_batches = basis;
+  two_batches.accumulate = 2;
+  CHECK_THAT(seconds({}, two_batches), is(12 + 0.6 + 1.4));
+  // The 2 s of an exchange are behind the backward's 2 s, but for the last bucket.
+  const train::PlanLayout replicas{.replicas = 2};
+  CHECK_THAT(seconds(replicas, basis), is(3 + 1.4 + 0.2));
+  CHECK_THAT(seconds({.replicas = 2, .shard_optimizer = true}, basis), is(3 + 0.7 + 0.2));
+  train::PlanBasis slow = basis;
+  slow.network = 500;
+  CHECK_THAT(seconds(replicas, slow), is(3 + 1.4 + 2));
+  // Cores that are idle hide an exchange within a machine, busy ones do not, and ranks share them.
+  train::PlanBasis machine = basis;
+  machine.one_machine = true;
+  machine.cores = 4;
+  CHECK_THAT(seconds(replicas, machine), is(3 + 1.4 + 0.2));
+  machine.cores = 2;
+  CHECK_THAT(seconds(replicas, machine), is(3 + 1.4 + 2));
+  machine.cores = 1;
+  CHECK_THAT(seconds(replicas, machine), is(2 * (3 + 1.4)));
+  // Two stages: forwards to 1.75 s with a message of 0.25 s, the last stage's backwards of 1.15 s
+  // to 4.05 s, one more of the first stage behind another message.
+  CHECK_THAT(
+      seconds({.partitions = 2, .microbatches = 2, .schedule = train::Pipeline::simple}, basis),
+      is(1.75 + 2 * 1.15 + 0.25 + 1.15 + 0.7));
+}
+
 TEST_CASE("a plan changes no bit, and is held to its limit", "[unit]") {
   const std::uint64_t alone = run_planned({.ranks = 1, .planned = false}).front().bits;
   for (const int ranks : {1, 2, 4})

@@ -55,43 +55,9 @@ HWY_INLINE void butterflies(float* x, std::size_t rows, std::size_t half, std::s
     }
 }
 
-// Two of these stages in one pass.
-HWY_INLINE void double_butterflies(float* x, std::size_t rows, std::size_t half, std::size_t stride,
-                                   std::size_t width) {
-  const std::size_t step = half * stride;
-  for (std::size_t first = 0; first < rows; first += 4 * half)
-    for (std::size_t i = first; i < first + half; ++i) {
-      float* const at = x + i * stride;
-      std::size_t j = 0;
-      for (; j + float_lanes <= width; j += float_lanes) {
-        const Floats d;
-        float* const p = at + j;
-        const auto x0 = hn::LoadU(d, p), x1 = hn::LoadU(d, p + step);
-        const auto x2 = hn::LoadU(d, p + 2 * step), x3 = hn::LoadU(d, p + 3 * step);
-        const auto s0 = hn::Add(x0, x1), d0 = hn::Sub(x0, x1);
-        const auto s1 = hn::Add(x2, x3), d1 = hn::Sub(x2, x3);
-        hn::StoreU(hn::Add(s0, s1), d, p);
-        hn::StoreU(hn::Add(d0, d1), d, p + step);
-        hn::StoreU(hn::Sub(s0, s1), d, p + 2 * step);
-        hn::StoreU(hn::Sub(d0, d1), d, p + 3 * step);
-      }
-      for (; j < width; ++j) {
-        float* const p = at + j;
-        const float s0 = p[0] + p[step], d0 = p[0] - p[step];
-        const float s1 = p[2 * step] + p[3 * step], d1 = p[2 * step] - p[3 * step];
-        p[0] = s0 + s1;
-        p[step] = d0 + d1;
-        p[2 * step] = s0 - s1;
-        p[3 * step] = d0 - d1;
-      }
-    }
-}
-
 // The stages from neighbours on, of `size` rows.
 HWY_INLINE void all_butterflies(float* x, std::size_t size, std::size_t stride, std::size_t width) {
-  std::size_t half = 1;
-  for (; 4 * half <= size; half *= 4) double_butterflies(x, size, half, stride, width);
-  if (half < size) butterflies(x, size, half, stride, width);
+  for (std::size_t half = 1; half < size; half *= 2) butterflies(x, size, half, stride, width);
 }
 
 #if HWY_TARGET == HWY_SCALAR  // has no shuffles
