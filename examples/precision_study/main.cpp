@@ -133,7 +133,7 @@ int study(const StudyOptions& options) {
     write(options.output + "/table.csv", csv_table(all));
     write(options.output + "/curves.svg",
           svg_picture(all, std::to_string(data.train.size()) + " texts, " +
-                               std::to_string(data.held_out.size()) + " held out"));
+                               std::to_string(data.held_out.size()) + " validation rows"));
   };
   for (std::uint64_t seed = 1; seed <= options.seeds; ++seed)
     for (const soma::Precision& policy : policies) {

@@ -35,7 +35,7 @@ std::string svg_picture(const std::vector<PolicySummary>& all, const std::string
   const Axis places{0, static_cast<double>(all.empty() ? 1 : all.size()), 590, 800};
   const Axis hits = range.axis(bottom, top, 0.05, 2e-3);
   canvas.grid(places, hits);
-  canvas.label(590, 40, "accuracy, held out: mean and standard deviation");
+  canvas.label(590, 40, "accuracy, validation rows: mean and standard deviation");
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Spread& accuracy = all[i].accuracy;
     const double x = places.at(static_cast<double>(i) + 0.5);

@@ -120,7 +120,7 @@ void train(soma::Context& context, const Options& options) {
   trainer.add(curves);
   const soma::train::Report report = trainer.fit(training, &held_out);
   std::cout << table.rows << " rows, " << encoder.width() << " features, "
-            << split.validation.size() << " held out\n"
+            << split.validation.size() << " validation rows\n"
             << report;
   soma::save_safetensors(options.save, soma::nn::state_dict(task.parameters()),
                          {{encoder_key, encoder.to_json()}});
@@ -134,7 +134,7 @@ void train(soma::Context& context, const Options& options) {
     squares += std::pow(answers[i] - truth[split.validation[i]], 2);
   std::cout << "saved in " << options.save << "; read again it predicts " << options.target
             << " up to " << std::sqrt(squares / static_cast<double>(answers.size()))
-            << " (root mean square, held out)\n";
+            << " (root mean square, validation)\n";
   for (std::size_t i = 0; i < 3 && i < answers.size(); ++i)
     std::cout << "  row " << split.validation[i] + 1 << ": predicted " << answers[i] << ", is "
               << truth[split.validation[i]] << '\n';

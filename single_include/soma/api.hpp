@@ -5886,8 +5886,8 @@ struct QuantizeArgs {
   std::size_t group_stride = 0;  // from the scales and amax of a row of scaling blocks to the next
 };
 
-// Scales as they are kept beside codes: e8m0 and e4m3 numbers take a byte.
-enum class StoredScale : std::uint8_t { fp32, e8m0, e4m3 };
+// Scales as they are kept beside codes: an exponent (e8m0) and e4m3 take a byte.
+enum class StoredScale : std::uint8_t { fp32, exponent, e4m3 };
 
 // The numbers that codes and scales of a QuantizeArgs stand for, with the bits that it writes
 // without codes.

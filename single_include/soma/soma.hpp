@@ -5889,8 +5889,8 @@ struct QuantizeArgs {
   std::size_t group_stride = 0;  // from the scales and amax of a row of scaling blocks to the next
 };
 
-// Scales as they are kept beside codes: e8m0 and e4m3 numbers take a byte.
-enum class StoredScale : std::uint8_t { fp32, e8m0, e4m3 };
+// Scales as they are kept beside codes: an exponent (e8m0) and e4m3 take a byte.
+enum class StoredScale : std::uint8_t { fp32, exponent, e4m3 };
 
 // The numbers that codes and scales of a QuantizeArgs stand for, with the bits that it writes
 // without codes.
@@ -35016,7 +35016,7 @@ class ExpandPass {
                                    : row_chunk / group_ * group_) {
     half_.usable = half_.usable && args.y.dtype == DType::bf16;
     by_factors_ = half_.usable && args.scale == StoredScale::e4m3;
-    half_.usable = half_.usable && args.scale == StoredScale::e8m0 &&
+    half_.usable = half_.usable && args.scale == StoredScale::exponent &&
                    (group_ == 1 || group_ % half_padding == 0 || group_ == args.columns);
     std::fill_n(shifts_, (std::min)(run_, args.columns) + half_padding, std::int16_t{0});
     std::fill_n(scales_, (std::min)(run_, args.columns) + half_padding, 0.0f);
@@ -35576,43 +35576,9 @@ HWY_INLINE void butterflies(float* x, std::size_t rows, std::size_t half, std::s
     }
 }
 
-// Two of these stages in one pass.
-HWY_INLINE void double_butterflies(float* x, std::size_t rows, std::size_t half, std::size_t stride,
-                                   std::size_t width) {
-  const std::size_t step = half * stride;
-  for (std::size_t first = 0; first < rows; first += 4 * half)
-    for (std::size_t i = first; i < first + half; ++i) {
-      float* const at = x + i * stride;
-      std::size_t j = 0;
-      for (; j + float_lanes <= width; j += float_lanes) {
-        const Floats d;
-        float* const p = at + j;
-        const auto x0 = hn::LoadU(d, p), x1 = hn::LoadU(d, p + step);
-        const auto x2 = hn::LoadU(d, p + 2 * step), x3 = hn::LoadU(d, p + 3 * step);
-        const auto s0 = hn::Add(x0, x1), d0 = hn::Sub(x0, x1);
-        const auto s1 = hn::Add(x2, x3), d1 = hn::Sub(x2, x3);
-        hn::StoreU(hn::Add(s0, s1), d, p);
-        hn::StoreU(hn::Add(d0, d1), d, p + step);
-        hn::StoreU(hn::Sub(s0, s1), d, p + 2 * step);
-        hn::StoreU(hn::Sub(d0, d1), d, p + 3 * step);
-      }
-      for (; j < width; ++j) {
-        float* const p = at + j;
-        const float s0 = p[0] + p[step], d0 = p[0] - p[step];
-        const float s1 = p[2 * step] + p[3 * step], d1 = p[2 * step] - p[3 * step];
-        p[0] = s0 + s1;
-        p[step] = d0 + d1;
-        p[2 * step] = s0 - s1;
-        p[3 * step] = d0 - d1;
-      }
-    }
-}
-
 // The stages from neighbours on, of `size` rows.
 HWY_INLINE void all_butterflies(float* x, std::size_t size, std::size_t stride, std::size_t width) {
-  std::size_t half = 1;
-  for (; 4 * half <= size; half *= 4) double_butterflies(x, size, half, stride, width);
-  if (half < size) butterflies(x, size, half, stride, width);
+  for (std::size_t half = 1; half < size; half *= 2) butterflies(x, size, half, stride, width);
 }
 
 #if HWY_TARGET == HWY_SCALAR  // has no shuffles
@@ -40120,7 +40086,7 @@ constexpr bool has_codes(const Quantizer& quantizer) {
 constexpr StoredScale stored_scale(const Scaling& scaling) {
   return scaling.format == ScaleFormat::fp32   ? StoredScale::fp32
          : scaling.format == ScaleFormat::e4m3 ? StoredScale::e4m3
-                                               : StoredScale::e8m0;
+                                               : StoredScale::exponent;
 }
 
 // The bytes of a coded matrix.
@@ -40144,7 +40110,7 @@ inline void store_scale(float scale, StoredScale form, std::byte* to) {
   const auto bits = std::bit_cast<std::uint32_t>(scale);
   if (form == StoredScale::fp32)
     std::memcpy(to, &scale, sizeof scale);
-  else if (form == StoredScale::e8m0)  // the exponent's field: 255 of NaN, 0 of 2^-127
+  else if (form == StoredScale::exponent)  // the exponent's field: 255 of NaN, 0 of 2^-127
     *to = static_cast<std::byte>(bits >> 23);
   else if (!(scale == scale))
     *to = std::byte{0x7F};
@@ -44825,9 +44791,9 @@ class StepProduct {
 };
 
 // Rows of floats for each task, one behind the other.
-class StepRows {
+class TaskRows {
  public:
-  StepRows(Context& context, std::size_t tasks, std::size_t floats, std::size_t workspace)
+  TaskRows(Context& context, std::size_t tasks, std::size_t floats, std::size_t workspace)
       : floats_(parts_of(floats * sizeof(float), memory_alignment) * memory_alignment),
         stride_(checked_add(floats_, workspace, "recurrent layer")),
         memory_(Storage::allocate(context.heap(),
@@ -44874,7 +44840,7 @@ inline void gru_steps(const OperatorCall& call) {
                       hidden * gates);
   const TensorRows weight_rows = rows_of(context, weight);
   const StepProduct product(context, transposed(operand(weight_rows)), hidden, gates, plan.most());
-  const StepRows memory(context, plan.tasks(), plan.most() * (hidden + gates),
+  const TaskRows memory(context, plan.tasks(), plan.most() * (hidden + gates),
                         product.workspace_bytes());
   float *const y = call.outputs[0].mutable_data<float>(),
                *const last = call.outputs[1].mutable_data<float>(),
@@ -44922,7 +44888,7 @@ inline void gru_backward_steps(const OperatorCall& call) {
                       hidden * gates);
   const TensorRows weight_rows = rows_of(context, weight);
   const StepProduct product(context, operand(weight_rows), gates, hidden, plan.most());
-  const StepRows memory(context, plan.tasks(), plan.most() * (hidden + gates) + hidden,
+  const TaskRows memory(context, plan.tasks(), plan.most() * (hidden + gates) + hidden,
                         product.workspace_bytes());
   float *const dx = call.outputs[0].mutable_data<float>(),
                *const dh = call.outputs[1].mutable_data<float>(),
@@ -45052,7 +45018,7 @@ inline void lstm_steps(const OperatorCall& call) {
                       hidden * gates);
   const TensorRows weight_rows = rows_of(context, weight);
   const StepProduct product(context, transposed(operand(weight_rows)), hidden, gates, plan.most());
-  const StepRows memory(context, plan.tasks(), plan.most() * (2 * hidden + gates),
+  const TaskRows memory(context, plan.tasks(), plan.most() * (2 * hidden + gates),
                         product.workspace_bytes());
   float *const y = call.outputs[0].mutable_data<float>(),
                *const last_state = call.outputs[1].mutable_data<float>(),
@@ -45108,7 +45074,7 @@ inline void lstm_backward_steps(const OperatorCall& call) {
                       hidden * gates);
   const TensorRows weight_rows = rows_of(context, weight);
   const StepProduct product(context, operand(weight_rows), gates, hidden, plan.most());
-  const StepRows memory(context, plan.tasks(), plan.most() * (2 * hidden + gates) + hidden,
+  const TaskRows memory(context, plan.tasks(), plan.most() * (2 * hidden + gates) + hidden,
                         product.workspace_bytes());
   float *const dgates = call.outputs[0].mutable_data<float>(),
                *const dstate = call.outputs[1].mutable_data<float>(),
@@ -45234,7 +45200,7 @@ inline void rnn_steps(const OperatorCall& call) {
                       hidden * hidden);
   const TensorRows weight_rows = rows_of(context, weight);
   const StepProduct product(context, transposed(operand(weight_rows)), hidden, hidden, plan.most());
-  const StepRows memory(context, plan.tasks(), plan.most() * 2 * hidden, product.workspace_bytes());
+  const TaskRows memory(context, plan.tasks(), plan.most() * 2 * hidden, product.workspace_bytes());
   float *const y = call.outputs[0].mutable_data<float>(),
                *const last = call.outputs[1].mutable_data<float>(),
                *const notes = call.outputs[2].mutable_data<float>();
@@ -45283,7 +45249,7 @@ inline void rnn_backward_steps(const OperatorCall& call) {
                       hidden * hidden);
   const TensorRows weight_rows = rows_of(context, weight);
   const StepProduct product(context, operand(weight_rows), hidden, hidden, plan.most());
-  const StepRows memory(context, plan.tasks(), plan.most() * 2 * hidden + hidden,
+  const TaskRows memory(context, plan.tasks(), plan.most() * 2 * hidden + hidden,
                         product.workspace_bytes());
   float *const dx = call.outputs[0].mutable_data<float>(), *const dstate =
                                                                call.outputs[1]
@@ -47366,7 +47332,7 @@ SOMA_INLINE std::vector<std::pair<std::string, std::string>> report_lines(const 
     const metrics::Interval interval = report.metrics.accuracy_interval();
     line("accuracy", fixed(report.metrics.accuracy(), 4) + "  (95 %: " + fixed(interval.low, 4) +
                          " to " + fixed(interval.high, 4) + ", " +
-                         std::to_string(report.metrics.cases()) + " held out)");
+                         std::to_string(report.metrics.cases()) + " validation rows)");
     line("macro F1", metrics::shown(report.metrics.macro_f1()));
     if (report.metrics.classes() == 2)
       line("AUC", metrics::shown(report.metrics.area_under_curve()));
@@ -51310,7 +51276,7 @@ SOMA_INLINE void ConsoleProgress::on_step(const StepInfo& step) {
 
 SOMA_INLINE void ConsoleProgress::on_evaluation(const EvaluationInfo& info) {
   end_line();
-  stream_ << "held out after step " << info.step << ": loss " << soma::fixed(info.loss, 4);
+  stream_ << "validation after step " << info.step << ": loss " << soma::fixed(info.loss, 4);
   constexpr std::size_t most = 3;  // beside the loss: a line has to hold them
   if (info.values != nullptr)
     for (std::size_t i = 0; i < info.values->size() && i < most; ++i)

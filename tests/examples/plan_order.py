@@ -3,8 +3,8 @@
     python3 plan_order.py PROGRAM WORK_FOLDER
 
 Rows are trained in turns, three times, and the median of their steps counts. Of the pairs of rows whose measured steps differ
-by more than 15 % at most one in fifteen is in the table in another order, and none that differs by half. The profile of BERT-base takes at most ten of its steps. Needs mpirun for
-rows of two ranks, and a machine on which nothing else runs.
+by more than 15 % at most one in fifteen is in the table in another order, and none that differs by half. The profile of
+BERT-base takes at most ten of its steps. Needs mpirun for rows of two ranks, and a machine on which nothing else runs.
 """
 
 import itertools

@@ -67,14 +67,14 @@ def check_evaluation(program, work, checks):
         checks.that(code == 0, f"{name}: exit code {code}, {run.error()}")
         events = [line["event"] for line in tool.log_lines(folder / "log.jsonl") if "event" in line]
         checks.that(events == ["done"], f"{name}: an evaluation was not cut, {events}")
-        checks.that("held out after" not in run.error(), f"{name}: says {run.error()}")
+        checks.that("validation after" not in run.error(), f"{name}: says {run.error()}")
     checks.that(checkpoints(folder / "steps") == ["step-0000000002"], "no checkpoint of the steps")
     checks.that((folder / "model" / "model.safetensors").exists(), "no model of the steps")
     # Resumed with fewer rows, it measures them.
     (folder / "large.tsv").write_bytes(tool.rows(40))
     result = tool.must_run(program, [*words, "--checkpoint=steps", "--resume", "--output=model"],
                            folder=folder)
-    checks.that(b"40 held out" in result.stdout, f"resumed: {result.stdout}")
+    checks.that(b"40 validation" in result.stdout, f"resumed: {result.stdout}")
 
 
 def check_middle(program, work, checks):

@@ -59,10 +59,10 @@ def check_channels(program, folder, checks):
                        ("train", "valid"), ("training", "evaluation")]:
         extra = make_job(folder, (train, val))
         result = tool.run(program, [], folder=folder, extra=extra)
-        checks.that(result.returncode == 0 and b"40 held out" in result.stdout,
+        checks.that(result.returncode == 0 and b"40 validation" in result.stdout,
                     f"{train} and {val}: {result.returncode}, {result.stderr}, {result.stdout}")
     # Only test beside train: a share of train is held out, and test is measured at the end.
-    for channels, held_out in [(("train", "test"), None), (("train", "test", "val"), b"20 held out")]:
+    for channels, held_out in [(("train", "test"), None), (("train", "test", "val"), b"20 validation")]:
         extra = make_job(folder, channels, (200, 40, 20))
         result = tool.run(program, [], folder=folder, extra=extra)
         tests = [line for line in log_of(folder) if line.get("event") == "test"]
@@ -98,7 +98,7 @@ def check_channels(program, folder, checks):
     (channel / "rows.tsv").rename(channel / "train.tsv")
     (channel / "dev.tsv").write_bytes(tool.rows(30))
     result = tool.run(program, [], folder=folder, extra=extra)
-    checks.that(result.returncode == 0 and b"30 held out" in result.stdout, f"{result.stdout}")
+    checks.that(result.returncode == 0 and b"30 validation" in result.stdout, f"{result.stdout}")
     checks.that(result.stderr == b"channels that are not used: code\n"
                 b"30 of 30 validation texts also stand in the training rows\n", f"code: {result.stderr}")
 

@@ -297,12 +297,12 @@ TEST_CASE("data that nothing can be learned from are refused", "[unit][text]") {
   CHECK(message("a\tx\nb\ty\n", "c\tx\n\nd\tz\n") ==
         "read_labelled: label in line 3 of \"F/dev.tsv\" is \"z\", wanted one of 2 that are known, "
         "such as \"x\" [text.label_unseen]");
-  CHECK(
-      message("a\tx\nb\ty\n", "", {.validation_share = 1e-9}) ==
-      "read_labelled: held-out share of 2 rows is no row: there are 2 different texts (equal ones "
-      "stay together), of which the hash chose none, wanted some: a larger validation_share, a "
-      "file "
-      "of its own, or 0 for none [text.split]");
+  CHECK(message("a\tx\nb\ty\n", "", {.validation_share = 1e-9}) ==
+        "read_labelled: validation share of 2 rows is no row: there are 2 different texts (equal "
+        "ones "
+        "stay together), of which the hash chose none, wanted some: a larger validation_share, a "
+        "file "
+        "of its own, or 0 for none [text.split]");
   std::string equal;
   for (int i = 0; i < 50; ++i) equal += i % 2 == 0 ? "same\tx\n" : "same\ty\n";
   CHECK_THAT(message(equal, ""), contains("of 50 rows is no row: all have the same text (equal"));

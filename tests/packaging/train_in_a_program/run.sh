@@ -40,7 +40,7 @@ expect() {
 }
 build/first reviews.tsv begun fine_tuned "the film is superb" >first.txt 2>progress.txt
 expect first.txt '  accuracy +1\.0000 .*' '  steps +[0-9]+ .*' 'positive	0\.9[0-9]+'
-expect progress.txt 'training .* parameters for [0-9]+ steps, .*' 'held out after step .* accuracy 1\.0000.*'
+expect progress.txt 'training .* parameters for [0-9]+ steps, .*' 'validation after step .* accuracy 1\.0000.*'
 expect <("$classifier" predict --model fine_tuned <<<"the lamp is awful") 'negative	0\.9[0-9]+'
 
 build/inside_a_host reviews.tsv begun "the lamp is awful" >host.txt

@@ -165,7 +165,7 @@ SOMA_INLINE void LabelledTextReader::fail_split() const {
                           : std::to_string(chosen.size()) +
                                 ", with all rows of their labels, which stay in training";
   fail(error_id::text_split, operation,
-       "held-out share of " + std::to_string(result_.train_.size()) + " rows", given,
+       "validation share of " + std::to_string(result_.train_.size()) + " rows", given,
        "some: a larger validation_share, a file of its own, or 0 for none");
 }
 

@@ -68,7 +68,7 @@ SOMA_INLINE void ConsoleProgress::on_step(const StepInfo& step) {
 
 SOMA_INLINE void ConsoleProgress::on_evaluation(const EvaluationInfo& info) {
   end_line();
-  stream_ << "held out after step " << info.step << ": loss " << soma::fixed(info.loss, 4);
+  stream_ << "validation after step " << info.step << ": loss " << soma::fixed(info.loss, 4);
   constexpr std::size_t most = 3;  // beside the loss: a line has to hold them
   if (info.values != nullptr)
     for (std::size_t i = 0; i < info.values->size() && i < most; ++i)

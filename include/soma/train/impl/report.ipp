@@ -65,7 +65,7 @@ SOMA_INLINE std::vector<std::pair<std::string, std::string>> report_lines(const 
     const metrics::Interval interval = report.metrics.accuracy_interval();
     line("accuracy", fixed(report.metrics.accuracy(), 4) + "  (95 %: " + fixed(interval.low, 4) +
                          " to " + fixed(interval.high, 4) + ", " +
-                         std::to_string(report.metrics.cases()) + " held out)");
+                         std::to_string(report.metrics.cases()) + " validation rows)");
     line("macro F1", metrics::shown(report.metrics.macro_f1()));
     if (report.metrics.classes() == 2)
       line("AUC", metrics::shown(report.metrics.area_under_curve()));
