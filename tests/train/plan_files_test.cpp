@@ -239,7 +239,7 @@ TEST_CASE("a step takes the seconds of its pieces, sums, exchange and optimizer"
       is(1.75 + 2 * 1.15 + 0.25 + 1.15 + 0.7));
 }
 
-TEST_CASE("a plan changes no bit, and is held to its limit", "[unit]") {
+TEST_CASE("a plan changes no bit", "[unit]") {
   const std::uint64_t alone = run_planned({.ranks = 1, .planned = false}).front().bits;
   for (const int ranks : {1, 2, 4})
     for (const Planned& rank : run_planned({.ranks = ranks})) {
@@ -247,6 +247,13 @@ TEST_CASE("a plan changes no bit, and is held to its limit", "[unit]") {
       INFO(rank.layout);
       CHECK(rank.bits == alone);
     }
+}
+
+TEST_CASE("a plan is held to its limit", "[unit]") {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  SOMA_TEST_SKIP("a sanitizer keeps memory of its own beside the heap, more with every call.");
+#endif
+  const std::uint64_t alone = run_planned({.ranks = 1, .planned = false}).front().bits;
   // The refusal names the smallest limit; one mebibyte less is refused too.
   const std::vector<Planned> refused = run_planned({.limit = 1000});
   REQUIRE(refused[0].id == "parallel.plan");

@@ -283,11 +283,12 @@ TEST_CASE("parts of a step weigh by their tokens", "[unit][models]") {
     train::TapeGradients tape(context, model, precision, ranks, 1);
     tape.run(*source, {});
     std::size_t at = 0;
-    for (const Parameter& parameter : model.parameters())
-      for (const float x : context.built_in()
-                               .to_dense(context, parameter.var.gradient(), parameter.var.shape())
-                               .span<float>())
+    for (const Parameter& parameter : model.parameters()) {
+      const Tensor dense =
+          context.built_in().to_dense(context, parameter.var.gradient(), parameter.var.shape());
+      for (const float x : dense.span<float>())
         means[at++] += static_cast<double>(x) / static_cast<double>(texts.size());
+    }
   }
   CHECK(distance(means, whole) > 1e-3);
 }
@@ -306,10 +307,9 @@ TEST_CASE("a batch without targets counts nothing", "[unit][models]") {
   tape.backward(loss);
   for (const Parameter& parameter : model.parameters()) {
     if (!parameter.var.gradient().defined()) continue;
-    for (const float x : context.built_in()
-                             .to_dense(context, parameter.var.gradient(), parameter.var.shape())
-                             .span<float>())
-      CHECK(x == 0);
+    const Tensor dense =
+        context.built_in().to_dense(context, parameter.var.gradient(), parameter.var.shape());
+    for (const float x : dense.span<float>()) CHECK(x == 0);
   }
   batch.fields.clear();
   CHECK(id_of([&] { model.loss_count(batch); }) == "data.field");

@@ -21,7 +21,7 @@
 
 namespace SOMA_NAMESPACE {
 
-SOMA_INLINE ThreadPool::ThreadPool(int width) : width_(width), turn_(new Turn(process())) {
+SOMA_INLINE ThreadPool::ThreadPool(int width) : width_(width), turn_(nullptr) {
   if (width < 0 || width > max_width)
     fail(error_id::executor_width, "ThreadPool", "width", std::to_string(width),
          "0 (automatic) to " + std::to_string(max_width));
@@ -31,6 +31,7 @@ SOMA_INLINE ThreadPool::ThreadPool(int width) : width_(width), turn_(new Turn(pr
   const int usable = cpu_share().usable();
   if (width_ == 0) width_ = usable;
   spin_ = width_ <= usable;
+  turn_.store(new Turn(process()), std::memory_order_release);  // behind all errors: it is owned
 }
 
 SOMA_INLINE ThreadPool::~ThreadPool() {
