@@ -14,11 +14,10 @@ case $(uname -m) in
     only=(-DSOMA_TARGETS=AVX2)
     must_fail "AVX5.* is none of" "${configure[@]}" -B unknown_target "-DSOMA_TARGETS=AVX2;AVX5"
     # NATIVE is the widest set that this CPU has, also where Highway knows a better one without kernels of ours (AVX3_DL).
+    has() { grep -m 1 '^flags' /proc/cpuinfo | grep -qw "$1"; }
     best=BASELINE
-    case " $(grep -m 1 '^flags' /proc/cpuinfo) " in
-      *' avx512cd '*' avx512bw '*' avx512vl '*) best=HWY_AVX3 ;;
-      *' fma '*' avx2 '*) best=HWY_AVX2 ;;
-    esac
+    if has avx2 && has fma; then best=HWY_AVX2; fi
+    if has avx512bw && has avx512vl; then best=HWY_AVX3; fi
     run "${configure[@]}" -B native -DWITH_DISPATCH=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DSOMA_TARGETS=NATIVE >native.log
     if [ "$best" != BASELINE ]; then
       grep -q "SOMA_TARGETS=.*$best" native/compile_commands.json || fail "SOMA_TARGETS=NATIVE leaves out $best"
