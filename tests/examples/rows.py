@@ -67,7 +67,7 @@ def check_headers(work):
     work.file("headed.tsv", b"tweet\tmood\n" + rows)
     for data, dev, more in itertools.product(["plain", "headed"], ["dev", "headed"], [[], ["--stream=5"]]):
         text = work.report(f"--data={data}.tsv", f"--dev={dev}.tsv", *more)
-        that(re.search(r"\b60 validation", text), f"held-out rows of {dev} beside {data} {more}: {text}")
+        that(re.search(r"\b60 validation", text), f"validation rows of {dev} beside {data} {more}: {text}")
     data = work.file("a.tsv", b"heading\tmood\n" + rows)
     for more in [[], ["--stream=5"]]:
         that(work.train(data, "--header=yes", *more) == ["dull", "good"], f"--header yes {more}")

@@ -299,10 +299,8 @@ TEST_CASE("data that nothing can be learned from are refused", "[unit][text]") {
         "such as \"x\" [text.label_unseen]");
   CHECK(message("a\tx\nb\ty\n", "", {.validation_share = 1e-9}) ==
         "read_labelled: validation share of 2 rows is no row: there are 2 different texts (equal "
-        "ones "
-        "stay together), of which the hash chose none, wanted some: a larger validation_share, a "
-        "file "
-        "of its own, or 0 for none [text.split]");
+        "ones stay together), of which the hash chose none, wanted some: a larger "
+        "validation_share, a file of its own, or 0 for none [text.split]");
   std::string equal;
   for (int i = 0; i < 50; ++i) equal += i % 2 == 0 ? "same\tx\n" : "same\ty\n";
   CHECK_THAT(message(equal, ""), contains("of 50 rows is no row: all have the same text (equal"));

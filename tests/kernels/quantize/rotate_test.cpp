@@ -52,54 +52,61 @@ std::vector<float> expected(std::vector<float> x, std::size_t rows, std::size_t 
   return x;
 }
 
+struct Extent {
+  std::size_t rows, columns;
+};
+
+struct Task {
+  std::size_t size;
+  DType type;
+  Layout layout;
+  Extent extent;
+  bool down;
+};
+
+// The numbers between rows of y stay as they are.
+void check_rotation(const Context& context, const Task& task, std::uint64_t seed) {
+  constexpr std::size_t gap = 5;
+  constexpr float untouched = -77.0f;
+  const auto [rows, columns] = task.extent;
+  INFO("parts of " << task.size << ", " << std::string(to_string(task.type)) << ", layout "
+                   << static_cast<int>(task.layout) << ", " << rows << " x " << columns
+                   << (task.down ? ", down" : ", along"));
+  RandomFloats random(seed);
+  const StoredMatrix x =
+      store_matrix(rows, columns, task.type, task.layout, [&] { return random(); });
+  const std::vector<float> factors = random.many(task.size);
+  const std::size_t stride = columns + gap;
+  std::vector<float> y(rows * stride, untouched), wanted(y);
+  context.kernels().rotate({.rows = rows,
+                            .columns = columns,
+                            .x = x.operand,
+                            .y = y.data(),
+                            .row_stride = stride,
+                            .size = task.size,
+                            .factors = factors.data(),
+                            .down = task.down});
+  const std::vector<float> values = expected(x.values, rows, columns, factors, task.down);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    wanted[i / columns * stride + i % columns] = values[i];
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < y.size(); ++i)
+    if (std::bit_cast<std::uint32_t>(y[i]) != std::bit_cast<std::uint32_t>(wanted[i])) ++wrong;
+  CHECK(wrong == 0);
+}
+
 }  // namespace
 
 TEST_CASE("parts of rows and columns are rotated in every layout", "[unit]") {
-  constexpr std::size_t gap = 5;
-  constexpr float untouched = -77.0f;
-  struct Extent {
-    std::size_t rows, columns;
-  };
   // Whole parts, parts with numbers over, none whole, and more than one chunk of a row.
   constexpr Extent extents[] = {{32, 32}, {37, 150}, {256, 9}, {7, 5}, {3, 700}, {130, 129}};
-  on_every_target([&](Context& context) {
+  on_every_target([&](const Context& context) {
     std::uint64_t seed = 0;
     for (const std::size_t size : {16u, 32u, 64u, 128u})
       for (const DType type : {DType::fp32, DType::bf16, DType::fp16, DType::fp8_e4m3})
         for (const Layout layout : layouts)
           for (const Extent& extent : extents)
-            for (const bool down : {false, true}) {
-              INFO("parts of " << size << ", " << std::string(to_string(type)) << ", layout "
-                               << static_cast<int>(layout) << ", " << extent.rows << " x "
-                               << extent.columns << (down ? ", down" : ", along"));
-              RandomFloats random(++seed);
-              const StoredMatrix x =
-                  store_matrix(extent.rows, extent.columns, type, layout, [&] { return random(); });
-              const std::vector<float> factors = random.many(size);
-              const std::size_t stride = extent.columns + gap;
-              std::vector<float> y(extent.rows * stride, untouched);
-              context.kernels().rotate({.rows = extent.rows,
-                                        .columns = extent.columns,
-                                        .x = x.operand,
-                                        .y = y.data(),
-                                        .row_stride = stride,
-                                        .size = size,
-                                        .factors = factors.data(),
-                                        .down = down});
-              const std::vector<float> wanted =
-                  expected(x.values, extent.rows, extent.columns, factors, down);
-              std::size_t wrong = 0;
-              for (std::size_t row = 0; row < extent.rows; ++row)
-                for (std::size_t column = 0; column < stride; ++column) {
-                  const float given = y[row * stride + column];
-                  const float right =
-                      column < extent.columns ? wanted[row * extent.columns + column] : untouched;
-                  wrong +=
-                      std::bit_cast<std::uint32_t>(given) == std::bit_cast<std::uint32_t>(right)
-                          ? 0
-                          : 1;
-                }
-              CHECK(wrong == 0);
-            }
+            for (const bool down : {false, true})
+              check_rotation(context, {size, type, layout, extent, down}, ++seed);
   });
 }

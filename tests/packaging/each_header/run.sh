@@ -68,7 +68,7 @@ run "$CXX" -std=c++20 "${strict[@]}" -I "$include" -fsyntax-only together.cpp
 # In the reverse order too (but for api.hpp and whole.hpp, which ask to be the first): no name of an inner namespace hides one
 # that a later header means.
 printf '#include <%s>\n' "${headers[@]}" | grep -vE '<soma/(api|whole)\.hpp>' | tac >backwards.cpp
-for macro in HEADER_ONLY SOMA_DISPATCH; do
-  run "$CXX" -std=c++20 "-D$macro=1" "${strict[@]}" -I "$include" -fsyntax-only backwards.cpp
+for dispatch in -USOMA_DISPATCH -DSOMA_DISPATCH=1; do
+  run "$CXX" -std=c++20 "$dispatch" "${strict[@]}" -I "$include" -fsyntax-only backwards.cpp
 done
 echo "$count headers"
