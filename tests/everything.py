@@ -66,9 +66,16 @@ def read_rows(page):
     return rows
 
 
-def write_rows(page, rows, order):
-    """Rows of suites that no longer exist go. A run that is killed leaves the page before or after, and nothing between."""
-    text = HEAD + "".join(rows[name].line() for name in order if name in rows)
+def write_row(page, row, order):
+    """Puts a row in its place, beside those that the page has now: another run may have written some in the meantime.
+
+    Rows of suites that `order` does not name come last. A run that is killed leaves the page before or after, and nothing
+    between.
+    """
+    rows = read_rows(page)
+    rows[row.suite] = row
+    names = [name for name in order if name in rows] + [name for name in rows if name not in order]
+    text = HEAD + "".join(rows[name].line() for name in names)
     new = page.with_suffix(".new")
     new.write_text(text)
     os.replace(new, page)
@@ -128,12 +135,14 @@ def run(suite, log, deadline):
     return code, time.monotonic() - start
 
 
-def run_all(suites, page, logs, now, cpu, *, hours=None, again=False):
-    """Runs the suites that this state and CPU have not seen to their end. Returns how many have failed."""
+def run_all(suites, page, logs, now, cpu, *, order=(), hours=None, again=False):
+    """Runs the suites that this state and CPU have not seen to their end. Returns how many have failed.
+
+    `order` names the suites whose rows the page may have, in its order.
+    """
     logs.mkdir(parents=True, exist_ok=True)
     rows, failures = read_rows(page), 0
-    order = [suite.name for suite in suites]
-    order += [name for name in rows if name not in order]
+    order = order or [suite.name for suite in suites]
     deadline = None if hours is None else time.monotonic() + hours * 3600
     for i, suite in enumerate(suites):
         row = rows.get(suite.name)
@@ -151,8 +160,8 @@ def run_all(suites, page, logs, now, cpu, *, hours=None, again=False):
             continue
         result, tests, reason = judged(code, log.read_text(errors="replace"))
         failures += result == "failed"
-        rows[suite.name] = Row(suite.name, result, tests, f"{seconds:.0f}", cpu, now, datetime.date.today().isoformat(), reason)
-        write_rows(page, rows, order)
+        day = datetime.date.today().isoformat()
+        write_row(page, Row(suite.name, result, tests, f"{seconds:.0f}", cpu, now, day, reason), order)
         print(f"  {result} in {seconds:.0f} s{': ' + reason if reason else ''}", flush=True)
     return failures
 
@@ -193,14 +202,16 @@ def main():
     options = parser.parse_args()
     if not (ROOT / "build/tests/CTestTestfile.cmake").exists():
         print("the slow suite's tests are known after the first build: bash tests/run.sh --slow -N", file=sys.stderr)
-    suites = [suite for suite in all_suites() if re.search(options.only, suite.name)]
+    known = all_suites()
+    suites = [suite for suite in known if re.search(options.only, suite.name)]
     rows = read_rows(ROOT / PAGE)
     if options.list:
         for suite in suites:
             row = rows.get(suite.name)
             print(f"{suite.name}: {f'{row.result}, {row.state}, {row.day}' if row else 'never run'}")
         return 0
-    return min(1, run_all(suites, ROOT / PAGE, ROOT / LOGS, state(ROOT), kind_of_cpu(), hours=options.hours, again=options.again))
+    return min(1, run_all(suites, ROOT / PAGE, ROOT / LOGS, state(ROOT), kind_of_cpu(), order=[suite.name for suite in known],
+                          hours=options.hours, again=options.again))
 
 
 if __name__ == "__main__":

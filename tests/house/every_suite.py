@@ -54,6 +54,12 @@ class Everything(unittest.TestCase):
         self.assertEqual(marks.read_text().split().count("first"), 6)
         self.assertEqual(set(everything.read_rows(self.page)), {"first", "second", "third"})
 
+    def test_two_runs_at_once(self):
+        row = everything.Row("other", "passed").line().strip()
+        self.run_all([suite("first", "exit 0")])
+        _, _, rows = self.run_all([suite("second", f"echo '{row}' >> {self.page}")], order=["other", "second", "first"])
+        self.assertEqual(list(rows), ["other", "second", "first"])
+
     def test_time_is_up(self):
         start = time.monotonic()
         long = suite("long", "sleep 300 & wait")
