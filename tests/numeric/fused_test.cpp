@@ -67,7 +67,7 @@ std::uint64_t differences(std::uint64_t count, std::uint64_t seed) {
     const auto a = std::bit_cast<Float>(static_cast<Bits>(word(draws)));
     auto b = std::bit_cast<Float>(static_cast<Bits>(word(draws)));
     auto c = std::bit_cast<Float>(static_cast<Bits>(word(draws)));
-    if (i % 4 == 1)
+    if (i % 4 == 1 && std::isfinite(b) && b != 0)
       b = std::ldexp(b, -std::ilogb(b) - (std::isfinite(a) && a != 0 ? std::ilogb(a) : 0));
     if (i % 4 != 0 && std::isfinite(a * b)) {
       const int shift = static_cast<int>(draws.word() % 130) - 65;

@@ -10,7 +10,11 @@
 
 #include <cstddef>
 
-namespace SOMA_NAMESPACE::nn {
+namespace SOMA_NAMESPACE {
+
+class Record;
+
+namespace nn {
 
 template <Var (*function)(Tape& tape, const Var& x)>
 class Elementwise {
@@ -73,7 +77,8 @@ class Glu {
   std::size_t dimension;
 };
 
-}  // namespace SOMA_NAMESPACE::nn
+}  // namespace nn
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/nn/impl/elementwise.ipp>

@@ -39,6 +39,7 @@ template <std::size_t kInputs>
 struct Tails {
   alignas(64) float values[kInputs][sum_lanes] = {};
   Tails(const std::array<const float*, kInputs>& in, std::size_t from, std::size_t count) {
+    if (count == 0) return;  // an empty run has no addresses
     for (std::size_t k = 0; k < kInputs; ++k)
       std::memcpy(values[k], in[k] + from, count * sizeof(float));
   }

@@ -73,8 +73,9 @@ inline OperatorSamples pad_samples() {
     for (std::size_t i = 0; i < shape.elements(); ++i) {
       std::size_t rest = i, from = 0;
       bool inside = true;
-      for (std::size_t d = shape.rank(); d-- > 0; rest /= shape[d]) {
+      for (std::size_t d = shape.rank(); d-- > 0;) {
         const std::size_t entry = d + PadSetting::most - x.rank(), at = rest % shape[d];
+        rest /= shape[d];
         const bool own = at >= setting.before[entry] && at < setting.before[entry] + x[d];
         inside = inside && own;
         if (own) from += (at - setting.before[entry]) * strides[d];
