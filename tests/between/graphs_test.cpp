@@ -210,6 +210,26 @@ TEST_CASE("between: texts are read back", "[between]") {
   CHECK_THROWS_AS(between.replay("a0 fp32 [2] -1 1 draw 0 view slice 0 1 4 1\n"), soma::Error);
 }
 
+TEST_CASE("between: a bag without weights beside sequences of its table, run twice", "[between]") {
+  auto context = soma::make_context({.threads = 1});
+  soma::add_sparse(context);
+  Between between({.threads = 1}, context.operators());
+  between.prepare([&](soma::Context& own) { soma::share_sparse(context, own); });
+  const BetweenReport report = between.replay(
+      "a0 fp32 [8,80] parameter -1 1 draw 1\n"
+      "a1 int64 [143] 0 7 draw 2\n"
+      "a2 fp32 [8,80] parameter -1 1 draw 3\n"
+      "n0 sparse::embedding_bag(a0,a1,-) sample=3 lengths=3,140 mode=1\n"
+      "n1 sequence_pool(a0) lengths=7,1 largest=1\n"
+      "n2 copy(a2)\n"
+      "gradient n2 fp32 [8,80] -1 1 draw 4\n"
+      "where recompute\n");
+  INFO(report);
+  CHECK(report.passed());
+  CHECK(report.refused == 0);
+  CHECK(report.checks > 1);
+}
+
 TEST_CASE("between: an operator of a host joins by its samples", "[between]") {
   const BetweenReport report = run_with<Mistake::none>("my::halve");
   INFO(report);

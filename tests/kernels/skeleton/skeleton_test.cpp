@@ -52,7 +52,7 @@ TEST_CASE("the skeleton kernel has the plain loop's bits on every target", "[uni
       std::vector<float> x = soma_test::finite_floats(count), y(count, 0.3f), expected = y;
       for (std::size_t i = 0; i < count; ++i) expected[i] = std::fma(1.7f, x[i], expected[i]);
       kernels.scale({.scale = 1.7f, .x = x.data(), .y = y.data(), .count = count});
-      CHECK(std::memcmp(y.data(), expected.data(), count * sizeof(float)) == 0);
+      CHECK((count == 0 || std::memcmp(y.data(), expected.data(), count * sizeof(float)) == 0));
     }
   }
   CHECK(targets > 0);

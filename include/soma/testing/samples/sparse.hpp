@@ -53,13 +53,14 @@ inline OperatorSamples embedding_bag_samples() {
   result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
     const std::size_t columns = inputs[0].shape[1];
     const bool mean = sample.attributes.as<EmbeddingBagSetting>().mode == BagMode::mean;
+    const bool weighted = inputs.size() > 2 && inputs[2].defined;
     ReferenceTensor y{Shape{sample.lengths.size(), columns}, {}};
     std::size_t at = 0;
     for (const std::size_t length : sample.lengths) {
       std::vector<double> sum(columns);
       for (std::size_t end = at + length; at < end; ++at)
         for (std::size_t c = 0; c < columns; ++c)
-          sum[c] += (inputs.size() > 2 ? inputs[2].values[at] : 1.0) *
+          sum[c] += (weighted ? inputs[2].values[at] : 1.0) *
                     inputs[0].values[static_cast<std::size_t>(inputs[1].values[at]) * columns + c];
       for (const double value : sum)
         y.values.push_back(mean && length != 0 ? value / static_cast<double>(length) : value);

@@ -90,9 +90,12 @@ struct Running {
   const OperatorBook& book;
   const Program& program;
   Outcome& outcome;
+  std::vector<Sequences> batches{};  // those that each leaf has from the start
 
   // Returns the result that is differentiated.
   Var calls(Tape& tape, std::span<const Var> leaves, bool record) const {
+    // A call gives its variables sequences: those of a run before this one go.
+    for (std::size_t i = 0; i < leaves.size(); ++i) tape.with_sequences(leaves[i], batches[i]);
     std::vector<std::vector<Var>> results;
     if (record) {
       outcome.results.clear();
@@ -155,15 +158,16 @@ SOMA_INLINE void run_parts(Context& context, const OperatorBook& book, const Pro
                            const RunChoices& choices, Outcome& outcome) {
   Tape tape(context, {.seed = 5});
   std::vector<Var> leaves;
+  std::vector<Sequences> batches;
   for (const Leaf& leaf : program.leaves) {
     const Tensor value = leaf_tensor(context, leaf, choices.row_major);
     Sequences sequences;
     if (!leaf.lengths.empty()) sequences = Sequences::from_lengths(context, leaf.lengths);
     leaves.push_back(leaf.parameter ? Var::parameter(context, value)
                                     : Var::constant(context, value));
-    if (sequences.defined()) leaves.back() = tape.with_sequences(leaves.back(), sequences);
+    batches.push_back(std::move(sequences));
   }
-  const Running running{context, book, program, outcome};
+  const Running running{context, book, program, outcome, std::move(batches)};
   Var result;
   if (choices.recompute && program.result.kind != Ref::Kind::none && leaves.size() <= 30) {
     running.calls(tape, leaves, true);
