@@ -74,11 +74,13 @@ inline OperatorSamples pad_samples() {
       std::size_t rest = i, from = 0;
       bool inside = true;
       for (std::size_t d = shape.rank(); d-- > 0;) {
-        const std::size_t entry = d + PadSetting::most - x.rank(), at = rest % shape[d];
+        // Dimensions before the last `most` stay as they are.
+        const std::size_t entry = d + PadSetting::most, at = rest % shape[d];
+        const std::size_t before = entry < x.rank() ? 0 : setting.before[entry - x.rank()];
         rest /= shape[d];
-        const bool own = at >= setting.before[entry] && at < setting.before[entry] + x[d];
+        const bool own = at >= before && at < before + x[d];
         inside = inside && own;
-        if (own) from += (at - setting.before[entry]) * strides[d];
+        if (own) from += (at - before) * strides[d];
       }
       y.values.push_back(inside ? inputs[0].values[from] : static_cast<double>(setting.value));
     }
