@@ -3928,27 +3928,29 @@ Var recompute(Tape& tape, std::span<const Var> inputs, Function function) {
   if (inputs.size() > detail::recompute_operator.max_inputs)
     fail(error_id::operator_inputs, "recompute", "inputs", std::to_string(inputs.size()),
          "at most " + std::to_string(detail::recompute_operator.max_inputs));
+  Heap& heap = tape.context().heap();
+  const auto again = Shared<Again>::make(heap, std::move(function));
   const bool record = tape.recording();
+  if (record) {  // before the function gives its inputs other sequences
+    again->sequences.reserve(inputs.size());
+    again->of_batch.reserve(inputs.size());
+    for (const Var& input : inputs) {
+      again->sequences.push_back(input.defined() ? input.sequences() : Sequences());
+      again->of_batch.push_back(Tape::is_of_batch(input));
+    }
+  }
   const std::uint64_t before = tape.differentiable_, applied = tape.applied_;
   Var value;
   Tape::Replay latest;
   {
     const detail::Paused pause(tape.paused_);
     const detail::LatestOutputs collect(tape.latest_, latest);
-    value = function(tape, inputs);
+    value = again->function(tape, inputs);
   }
   // Nothing to differentiate, or a variable from outside, which has a history of its own.
   if (!record || value.requires_gradient() || tape.differentiable_ == before) return value;
   for (const Var& input : inputs)
     if (input.defined()) tape.check_origin("recompute", input);
-  Heap& heap = tape.context().heap();
-  const auto again = Shared<Again>::make(heap, std::move(function));
-  again->sequences.reserve(inputs.size());
-  again->of_batch.reserve(inputs.size());
-  for (const Var& input : inputs) {
-    again->sequences.push_back(input.defined() ? input.sequences() : Sequences());
-    again->of_batch.push_back(Tape::is_of_batch(input));
-  }
   if (latest.serves(value.value())) {
     latest.number -= applied;
     again->replay = std::move(latest);
@@ -13304,7 +13306,15 @@ SOMA_INLINE void Tape::differentiate_again(Node& node, const Given& given) {
   leaves.reserve(node.inputs);
   for (std::size_t i = 0; i < node.inputs; ++i) leaves.push_back(input_again(node, i, leaves));
   inner.replay_ = &node.recompute->replay;
+  // A leaf is the caller's own variable: while the function runs again, it has the sequences with
+  // which the function began.
+  const auto exchange = [&](std::size_t i) {
+    if (node.targets[i].leaf != nullptr)
+      std::swap(node.targets[i].leaf->sequences, node.recompute->sequences[i]);
+  };
+  for (std::size_t i = 0; i < node.inputs; ++i) exchange(i);
   const Var result = node.recompute->run(*node.recompute, inner, leaves);
+  for (std::size_t i = node.inputs; i-- > 0;) exchange(i);  // an input may come twice
   if (result.requires_gradient()) {
     if (!result.is_leaf()) inner.slots_[result.state_->slot].rounded = given.rounded;
     inner.backward(result, given.gradients[0]);

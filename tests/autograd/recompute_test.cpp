@@ -125,6 +125,34 @@ TEST_CASE("each input keeps its own sequences, or none", "[unit][recompute]") {
     });
 }
 
+TEST_CASE("an input that gets sequences in the function comes without them again",
+          "[unit][recompute]") {
+  // The result of an operator, a constant, and a leaf, twice, which is the same variable in both
+  // runs; in the end it has what it had before backward.
+  Fixture f;
+  const Var leaf = random_parameter(f.context, Shape{9, 6}, "leaf");
+  const Sequences own = Sequences::from_lengths(f.context, std::vector<std::size_t>{4, 5});
+  const Parameters parameters{{"w", f.w}, {"v", f.v}, {"leaf", leaf}};
+  check_same(f.context, parameters, [&](Tape& tape, const Apply& apply) {
+    tape.with_sequences(leaf, {});
+    const std::vector<Var> inputs{matmul(tape, tape.constant(f.x), f.v), tape.constant(f.x), leaf,
+                                  leaf};
+    const Var y = apply(tape, inputs, [&](Tape& inner, std::span<const Var> in) {
+      Var total = matmul(inner, in[0], f.w);
+      for (const Var& input : in) {
+        if (&input == &in[3]) continue;  // it has the sequences of in[2]
+        const Var before = dropout(inner, input, 0.5f, site);
+        const Var rows = inner.with_sequences(input, f.sequences);
+        total = add(inner, total, add(inner, before, dropout(inner, rows, 0.5f, site)));
+      }
+      return matmul(inner, total, f.w);
+    });
+    tape.with_sequences(leaf, own);
+    return sum(tape, square(tape, y));
+  });
+  CHECK(leaf.sequences().count() == own.count());
+}
+
 TEST_CASE("an input may be left out", "[unit][recompute]") {
   Fixture f;
   check_same(f.context, f.parameters, [&](Tape& tape, const Apply& apply) {

@@ -54,8 +54,6 @@ HEADER_ONLY = {"soma/soma.hpp": 5.0, "soma/neuroncore.hpp": 7.5, "soma/sparse.hp
 MOST_BY_NAME = {"soma/curves.hpp": 4.25, "soma/train/curves/run_curves.hpp": 4.25,
                 "soma/images.hpp": 5.0, "soma/io/images/load_image.hpp": 5.0,
                 "soma/nn/class_sampler.hpp": 3.25,
-                # One place that names every operator.
-                "soma/ops/all.hpp": 4.0,
                 **{f"soma/train/{name}.hpp": 4.25 for name in ("best_weights", "callbacks/status_publisher", "checkpoints",
                                                                "checks", "evaluate", "evaluate_ranks", "evaluations",
                                                                "identity", "loop", "many_ranks", "pipeline/groups",
@@ -83,16 +81,11 @@ MOST_WITH_TEXT = {"soma/tables.hpp": 8.0, "soma/text/tables/read_table.hpp": 5.0
                   "soma/text/json_row.hpp": 5.0, "soma/text/row_reader.hpp": 6.5,
                   "soma/text/added_tokens.hpp": 7.5, "soma/text/tokenizer_stages.hpp": 7.5, "soma/text/xmc_reader.hpp": 3.25, "soma/text/labelled_text.hpp": 6.5,
                   "soma/text/stream_source.hpp": 7.0, "soma/text/train_vocabulary.hpp": 4.0,
-                  "soma/text/tokenizer_settings.hpp": 7.5, "soma/text/tokenizer_json.hpp": 8.5,
-                  "soma/text/byte_pairs/byte_tokenizer_json.hpp": 4.5, "soma/text.hpp": FRONT["soma/text.hpp"]}
+                  "soma/text/tokenizer_settings.hpp": 7.5, "soma/text/tokenizer_json.hpp": 8.5, "soma/text.hpp": FRONT["soma/text.hpp"]}
 # Readers, tokenizer files and weights, with a model over them.
 MOST_WITH_MODELS = {"soma/models/model_files.hpp": 6.5, "soma/models/extreme_classifier.hpp": 4.25,
                     "soma/models/decoder/files.hpp": 16.0, "soma/models/language_model.hpp": 16.0,
                     "soma/decoders.hpp": FRONT["soma/decoders.hpp"],
-                    # JSON stands behind what these include.
-                    "soma/models/adapter_files.hpp": 4.5, "soma/models/decoder/generation_config.hpp": 4.5,
-                    "soma/models/decoder/generator.hpp": 5.25, "soma/models/predictor.hpp": 5.25,
-                    "soma/models/fast_linear.hpp": 4.5, "soma/models/extreme_text.hpp": 5.25,
                     "soma/models/extreme_files.hpp": 16.0, "soma/models/fast_classifier.hpp": 16.0, "soma/models/fast_options.hpp": 8.0,
                     **{name: FRONT[name] for name in ("soma/models/text_classifier.hpp", "soma/models.hpp")}}
 TENSORBOARD = "#include <protozero/pbf_writer.hpp>\n"

@@ -77,8 +77,8 @@ def compare(root):
         fields = [key for key in config(case).to_dict()
                   if key not in ("dtype", "torch_dtype", "architectures", "transformers_version", "_name_or_path")
                   and getattr(ours.config, key, None) != getattr(theirs.config, key, None)]
-        # The package leaves problem_type open where there is one label of several, and soma says it.
-        if getattr(ours.config, "problem_type", None) == "single_label_classification":
+        # A file of the package may leave problem_type open where a text has one label of several; soma's files name it.
+        if (theirs.config.problem_type, ours.config.problem_type) == (None, "single_label_classification"):
             fields = [key for key in fields if key != "problem_type"]
         print(f"{case}: loaded here {loaded:.2e}, saved here {saved:.2e} (most {MOST:g}); weights "
               f"{'the same' if same else 'DIFFER'}; names amiss: {names or 'none'}; settings that differ: "

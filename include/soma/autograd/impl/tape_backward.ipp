@@ -216,7 +216,15 @@ SOMA_INLINE void Tape::differentiate_again(Node& node, const Given& given) {
   leaves.reserve(node.inputs);
   for (std::size_t i = 0; i < node.inputs; ++i) leaves.push_back(input_again(node, i, leaves));
   inner.replay_ = &node.recompute->replay;
+  // A leaf is the caller's own variable: while the function runs again, it has the sequences with
+  // which the function began.
+  const auto exchange = [&](std::size_t i) {
+    if (node.targets[i].leaf != nullptr)
+      std::swap(node.targets[i].leaf->sequences, node.recompute->sequences[i]);
+  };
+  for (std::size_t i = 0; i < node.inputs; ++i) exchange(i);
   const Var result = node.recompute->run(*node.recompute, inner, leaves);
+  for (std::size_t i = node.inputs; i-- > 0;) exchange(i);  // an input may come twice
   if (result.requires_gradient()) {
     if (!result.is_leaf()) inner.slots_[result.state_->slot].rounded = given.rounded;
     inner.backward(result, given.gradients[0]);

@@ -73,11 +73,10 @@ inline OperatorSamples pad_samples() {
     for (std::size_t i = 0; i < shape.elements(); ++i) {
       std::size_t rest = i, from = 0;
       bool inside = true;
-      for (std::size_t d = shape.rank(); d-- > 0;) {
+      for (std::size_t d = shape.rank(); d-- > 0; rest /= shape[d]) {
         // Dimensions before the last `most` stay as they are.
         const std::size_t entry = d + PadSetting::most, at = rest % shape[d];
         const std::size_t before = entry < x.rank() ? 0 : setting.before[entry - x.rank()];
-        rest /= shape[d];
         const bool own = at >= before && at < before + x[d];
         inside = inside && own;
         if (own) from += (at - before) * strides[d];

@@ -71,9 +71,9 @@ inline std::vector<ReferenceTensor> recurrent_reference(const Sample& sample,
         for (std::size_t i = 0; i < hidden; ++i)
           h[gate] += weight.values[gate * hidden + i] * state.values[s * hidden + i];
       }
-      step(hidden, &x.values[row * gates * hidden], h, &state.values[s * hidden],
-           &cell.values[s * hidden]);
-      std::copy_n(&state.values[s * hidden], hidden, &y.values[row * hidden]);
+      double* const now = state.values.data() + s * hidden;
+      step(hidden, x.values.data() + row * gates * hidden, h, now, cell.values.data() + s * hidden);
+      std::copy_n(now, hidden, y.values.data() + row * hidden);
     }
   if (cells == 0) return {y, state};
   return {y, state, cell};

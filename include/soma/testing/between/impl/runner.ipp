@@ -90,12 +90,9 @@ struct Running {
   const OperatorBook& book;
   const Program& program;
   Outcome& outcome;
-  std::vector<Sequences> batches{};  // those that each leaf has from the start
 
   // Returns the result that is differentiated.
   Var calls(Tape& tape, std::span<const Var> leaves, bool record) const {
-    // A call gives its variables sequences: those of a run before this one go.
-    for (std::size_t i = 0; i < leaves.size(); ++i) tape.with_sequences(leaves[i], batches[i]);
     std::vector<std::vector<Var>> results;
     if (record) {
       outcome.results.clear();
@@ -161,17 +158,19 @@ SOMA_INLINE void run_parts(Context& context, const OperatorBook& book, const Pro
   std::vector<Sequences> batches;
   for (const Leaf& leaf : program.leaves) {
     const Tensor value = leaf_tensor(context, leaf, choices.row_major);
-    Sequences sequences;
-    if (!leaf.lengths.empty()) sequences = Sequences::from_lengths(context, leaf.lengths);
+    batches.push_back(leaf.lengths.empty() ? Sequences()
+                                           : Sequences::from_lengths(context, leaf.lengths));
     leaves.push_back(leaf.parameter ? Var::parameter(context, value)
                                     : Var::constant(context, value));
-    batches.push_back(std::move(sequences));
+    tape.with_sequences(leaves.back(), batches.back());
   }
-  const Running running{context, book, program, outcome, std::move(batches)};
+  const Running running{context, book, program, outcome};
   Var result;
   if (choices.recompute && program.result.kind != Ref::Kind::none && leaves.size() <= 30) {
     running.calls(tape, leaves, true);
     tape.reset();
+    // Calls gave variables sequences, which the second run gives them again.
+    for (std::size_t i = 0; i < leaves.size(); ++i) tape.with_sequences(leaves[i], batches[i]);
     result = recompute(tape, leaves, [&running](Tape& inner, std::span<const Var> inputs) {
       return running.calls(inner, inputs, false);
     });
