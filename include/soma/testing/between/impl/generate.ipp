@@ -123,6 +123,8 @@ SOMA_INLINE void Maker::add_views(Leaf& leaf, bool read_only) {
         before = choice_.chance(50) ? shape.with(d, 1) : shape.without(0);
         break;
     }
+    // A view may hide elements, but not those of large sizes beside a 0.
+    if (before.elements() > 64 * most_elements) continue;
     leaf.views.insert(leaf.views.begin(), step);
     leaf.base = before;
   }
