@@ -2627,9 +2627,9 @@ struct Operator {
   bool composite = false;
 
   // Bit i: input i is read as rows, as `row_dimensions` says. The tape brings a batch of such
-  // inputs to the front, and its result back; `sequences` of a call then has a row for each row of
-  // the operator. A batch outside of the rows is none to the operator. 0: the operator takes a
-  // batch wherever it is.
+  // inputs to the front, and its first result back (others stay in the order of the batch's rows);
+  // `sequences` of a call then has a row for each row of the operator. A batch outside of the rows
+  // is none to the operator. 0: the operator takes a batch wherever it is.
   std::uint32_t batch_inputs = 0;
   RowDimensions row_dimensions = RowDimensions::all_but_last;
   // True: calls have OperatorCall::batches.
@@ -39979,7 +39979,8 @@ inline void detail::max_pool_gradient(const GradientCall& call) {
 // row, and square blocks start from the first row of each shard. If the sum runs down the columns
 // (along_rows), the first ones are a column, and 128, 32 or 16 rows of a column; all start anew at
 // each shard. Without sequences, shards are the even cut of a sum over rows. Parameters belong to
-// no batch and are not cut. A shard without rows has no scaling blocks.
+// no batch and are not cut. A shard without rows has no scaling blocks. On a tape, scales are in
+// the order of the batch's rows, wherever x has these.
 //
 // Stochastic rounding draws by logical index, whatever the scaling blocks. It costs two passes over
 // the data if the scale is a whole tensor's amax, else one.

@@ -8,9 +8,12 @@
 #include "catch.hpp"
 
 #include <cstddef>
+#include <cstring>
 #include <functional>
 #include <numeric>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace soma;
@@ -372,4 +375,35 @@ TEST_CASE("sequences that a tensor does not have are refused", "[unit][autograd]
   CHECK(id_of([&] { tape.input(x, batch); }) == "operator.sequences");
   CHECK(id_of([&] { tape.with_sequences(tape.constant(x), batch); }) == "operator.sequences");
   CHECK(id_of([&] { tape.constant(x, batch.at({.dimension = 1})); }).empty());
+}
+
+TEST_CASE("scales of a batch behind another dimension are in the order of its rows",
+          "[unit][autograd]") {
+  auto context = make_context({.threads = 1});
+  constexpr std::size_t rows = 3;
+  const Tensor x = numbers(context, Shape{T, rows, 1});
+  const QuantizeSetting setting{.quantizer = {.format = formats::fp8_e4m3fn,
+                                              .scaling = {.policy = ScalePolicy::current,
+                                                          .granularity = Granularity::row,
+                                                          .format = ScaleFormat::power_of_two}}};
+  const auto quantized = [&](bool with_batch) {
+    Tape tape(context);
+    Var input = tape.constant(x);
+    if (with_batch)
+      input = tape.constant(x, Sequences::uniform(context, rows).at({.dimension = 1}));
+    const VarOutputs all =
+        tape.apply_all(*tape.operators().quantize, setting, std::span(&input, 1));
+    return std::pair{all[0].value(), all[1].value()};
+  };
+  const auto [plain, plain_scales] = quantized(false);
+  const auto [batched, scales] = quantized(true);
+  REQUIRE(scales.shape() == Shape{T * rows, 1});
+  const Tensor in_place = contiguous(context, batched), expected = contiguous(context, plain);
+  REQUIRE(in_place.describe() == expected.describe());
+  CHECK(std::memcmp(in_place.raw(), expected.raw(), expected.bytes()) == 0);
+  for (std::size_t t = 0; t < T; ++t)
+    for (std::size_t row = 0; row < rows; ++row) {
+      INFO("time " << t << ", row " << row);
+      CHECK(scales.data<float>()[row * T + t] == plain_scales.data<float>()[t * rows + row]);
+    }
 }

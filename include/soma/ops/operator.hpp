@@ -231,9 +231,9 @@ struct Operator {
   bool composite = false;
 
   // Bit i: input i is read as rows, as `row_dimensions` says. The tape brings a batch of such
-  // inputs to the front, and its result back; `sequences` of a call then has a row for each row of
-  // the operator. A batch outside of the rows is none to the operator. 0: the operator takes a
-  // batch wherever it is.
+  // inputs to the front, and its first result back (others stay in the order of the batch's rows);
+  // `sequences` of a call then has a row for each row of the operator. A batch outside of the rows
+  // is none to the operator. 0: the operator takes a batch wherever it is.
   std::uint32_t batch_inputs = 0;
   RowDimensions row_dimensions = RowDimensions::all_but_last;
   // True: calls have OperatorCall::batches.

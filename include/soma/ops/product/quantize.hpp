@@ -12,7 +12,8 @@
 // row, and square blocks start from the first row of each shard. If the sum runs down the columns
 // (along_rows), the first ones are a column, and 128, 32 or 16 rows of a column; all start anew at
 // each shard. Without sequences, shards are the even cut of a sum over rows. Parameters belong to
-// no batch and are not cut. A shard without rows has no scaling blocks.
+// no batch and are not cut. A shard without rows has no scaling blocks. On a tape, scales are in
+// the order of the batch's rows, wherever x has these.
 //
 // Stochastic rounding draws by logical index, whatever the scaling blocks. It costs two passes over
 // the data if the scale is a whole tensor's amax, else one.

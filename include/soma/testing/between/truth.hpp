@@ -38,7 +38,10 @@ class Truth {
                   bool only_needed) const;
   std::vector<ReferenceTensor> call(std::size_t which, const std::vector<ReferenceTensor>& leaves,
                                     const Values& before) const;
-  double loss(const std::vector<ReferenceTensor>& leaves, std::uint32_t noise) const;
+  std::string wrong_result(const std::vector<Values>& moved, double units) const;
+  double loss(const Values& values) const;
+  // The largest change of a result on the way to the one that is differentiated.
+  double farthest(const Values& up, const Values& down) const;
   void move(ReferenceTensor& tensor, DType dtype, std::uint32_t noise, std::size_t which) const;
   void mark_needed(const Ref& ref);
   std::string direction(std::size_t leaf, const std::vector<double>& along,

@@ -247,7 +247,7 @@ SOMA_INLINE bool Maker::accepts(const Entry& entry, const Call& call,
 
 SOMA_INLINE bool Maker::finish(const Entry& entry, Call call) {
   std::vector<ReferenceTensor> inputs;
-  std::vector<std::size_t> lengths;
+  std::vector<std::size_t> lengths, read;
   bool gradient = false;
   if (!call.lengths.empty()) {
     for (Known& one : known_)
@@ -262,11 +262,13 @@ SOMA_INLINE bool Maker::finish(const Entry& entry, Call call) {
     inputs.push_back(one.value);
     gradient = gradient || (one.gradient && is_floating(one.dtype));
     if (lengths.empty()) lengths = one.lengths;
+    // The reference is told as much in the run (Running::calls).
+    if (read.empty() && (one.shape().rank() > 1 || !call.lengths.empty())) read = one.lengths;
   }
   if (entry.op != nullptr && !entry.differentiable && gradient) return false;
   std::vector<DType> types;
   if (!accepts(entry, call, lengths, types)) return false;
-  std::vector<ReferenceTensor> outputs = entry.reference(call.attributes, lengths, inputs);
+  std::vector<ReferenceTensor> outputs = entry.reference(call.attributes, read, inputs);
   for (std::size_t i = 0; i < outputs.size() && i < types.size(); ++i) {
     if (outputs[i].shape.elements() > 2 * most_elements) return false;
     for (double& value : outputs[i].values) {

@@ -79,9 +79,10 @@ SOMA_INLINE Tensor leaf_tensor(Context& context, const Leaf& leaf, bool row_majo
   return base;
 }
 
-// True if the call draws random numbers by the rows of its batch.
-SOMA_INLINE bool draws(const Call& call) {
-  return call.name == "dropout" ||
+// True if results follow the rows of the call's batch: random numbers are drawn by them, and the
+// scales of scaling blocks lie in their order.
+SOMA_INLINE bool follows_rows(const Call& call) {
+  return call.name == "dropout" || call.name == "quantize" ||
          (call.name == "linear" && call.attributes.as<LinearSetting>().dropout.probability > 0);
 }
 
@@ -122,7 +123,7 @@ struct Running {
         const Sequences sequences = input.sequences();
         // References know rows of two dimensions and more, and in the first one alone.
         const bool known = sequences.place().leads() && input.shape().rank() > 1;
-        if (!known && draws(call)) {  // for this call alone: copies of a variable share them
+        if (!known && follows_rows(call)) {  // for this call alone: copies of a variable share them
           hidden.emplace_back(input, sequences);
           tape.with_sequences(input, {});
         }
