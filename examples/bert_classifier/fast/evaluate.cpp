@@ -6,6 +6,7 @@
 #include "bert_classifier/results.hpp"
 #include "bert_classifier/train/outputs.hpp"
 #include "bert_classifier/train/rows.hpp"
+#include "training/arguments.hpp"
 #include "training/compute.hpp"
 
 #include <soma/base/fixed.hpp>

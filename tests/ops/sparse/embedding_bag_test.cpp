@@ -206,6 +206,24 @@ TEST_CASE("rows beyond 2^31 numbers of a table are reached", "[unit]") {
   CHECK(places == std::vector<std::uint64_t>{4, 1, 3, 2, 5, 0});
 }
 
+TEST_CASE("bags are the sequences of ids, also where the table has sequences", "[unit]") {
+  auto context = make_context({.threads = 1});
+  add_sparse(context);
+  Tape tape(context);
+  const Var table =
+      tape.constant(random_tensor(context, Shape{4, 3}, "table"), Sequences::uniform(context, 4));
+  const Var ids = tape.constant(soma_test::ints(context, {3, 0, 2}),
+                                Sequences::from_lengths(context, std::vector<std::size_t>{2, 1}));
+  const Var y = embedding_bag(tape, table, ids, BagMode::sum);
+  REQUIRE(y.shape() == Shape{2, 3});
+  CHECK(y.sequences().count() == 2);
+  const float *rows = table.value().data<float>(), *sums = y.value().data<float>();
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(sums[i] == rows[9 + i] + rows[i]);
+    CHECK(sums[3 + i] == rows[6 + i]);
+  }
+}
+
 TEST_CASE("bags that cannot be are refused", "[unit]") {
   auto context = make_context({.threads = 1});
   const Tensor table = random_tensor(context, Shape{4, 3}, "table");

@@ -192,6 +192,12 @@ inline void embedding_bag_gradient(const GradientCall& call) {
                              all.ids};
 }
 
+// A table that a batch has made is a table still: bags are sequences of ids, or of their weights.
+inline void embedding_bag_batch(const BatchCall& call) {
+  const std::size_t bags = call.batches[1].defined() ? 1 : 2;
+  call.results[0] = call.batches[bags].summary(call.context);
+}
+
 }  // namespace detail
 
 namespace ops {
@@ -200,7 +206,9 @@ inline constexpr Operator embedding_bag{.name = detail::bag_name,
                                         .min_inputs = 2,
                                         .max_inputs = 3,
                                         .keeps_inputs = 6,
-                                        .batch = &detail::batch_of_summaries,
+                                        .batch_inputs = 6,
+                                        .row_dimensions = RowDimensions::all,
+                                        .batch = &detail::embedding_bag_batch,
                                         .shape = &detail::embedding_bag_shape,
                                         .host = &detail::embedding_bag_host,
                                         .gradient = &detail::embedding_bag_gradient,

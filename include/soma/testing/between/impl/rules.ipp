@@ -362,6 +362,15 @@ SOMA_INLINE bool element_loss_rule(Maker& maker, const Known& x, Call& call) {
 
 SOMA_INLINE bool cosine_rule(Maker& maker, const Known& x, Call& call) {
   if (x.shape().elements() == 0) return false;
+  const std::size_t columns = x.shape().columns();
+  for (std::size_t row = 0; row < x.shape().rows(); ++row) {
+    double squares = 0;
+    for (std::size_t i = 0; i < columns; ++i) {
+      const double value = x.value.values[row * columns + i];
+      squares += value * value;
+    }
+    if (squares < 1e-4) return false;  // gradients of rows near 0 are greater than fp16 holds
+  }
   call.attributes = CosineLossSetting{
       maker.choice().of({0.0f, -0.5f, 0.25f}),
       maker.choice().of({LossReduction::mean, LossReduction::sum, LossReduction::none}), 0};
