@@ -40,6 +40,7 @@ soma_require g++ cmake ninja-build libhwy-dev libmsgsl-dev libxtensor-dev nlohma
 soma_say "[2/3] building into build/$preset"
 soma_build "$preset" "build/$preset"
 soma_say "[3/3] testing"
+[ "$preset" != tsan ] || export TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp${TSAN_OPTIONS:+ $TSAN_OPTIONS}"
 # One more than there are cores: some tests wait for others.
 exec ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j "$(($(soma_jobs) + 1))" \
   ${select[@]+"${select[@]}"} "$@"
