@@ -101,8 +101,9 @@ TEST_CASE("the machine and the process have plausible numbers", "[unit][system]"
   CHECK(system::processors() >= 1);
   CHECK(soma::physical_memory_bytes() > std::uint64_t{1} << 26);
   CHECK(soma::peak_resident_bytes() > std::uint64_t{1} << 20);
-  // Counted in the wrong unit it would be a thousand times more or less than what is there.
-  CHECK(soma::peak_resident_bytes() >= system::resident_bytes());
+  // Counted in the wrong unit it would be a thousand times more or less than what is there. Pages
+  // may come between both questions.
+  CHECK(soma::peak_resident_bytes() >= system::resident_bytes() / 2);
   CHECK(soma::peak_resident_bytes() < soma::physical_memory_bytes());
   CHECK(system::process_number() != 0);
   CHECK_FALSE(system::host_name().empty());
