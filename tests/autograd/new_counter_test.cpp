@@ -1,6 +1,6 @@
 // Replaces the program's operator new by one that counts, and does nothing else: harmless for tests
-// that do not ask. All forms of new and delete end in these; but an address sanitizer brings its
-// own, which must not be mixed with ours.
+// that do not ask. All forms of new and delete end in these; but sanitizers of addresses and
+// threads bring their own, which must not be mixed with ours.
 
 #include <atomic>
 #include <cstdlib>
@@ -11,10 +11,10 @@
 #include "catch.hpp"
 #include "support/allocations.hpp"
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SOMA_TEST_COUNTS_NEW 0
 #elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define SOMA_TEST_COUNTS_NEW 0
 #endif
 #endif
@@ -56,7 +56,7 @@ std::uint64_t soma_test::new_calls() { return calls.load(std::memory_order_relax
 #endif
 
 TEST_CASE("every form of new is counted", "[unit]") {
-  if (!SOMA_TEST_COUNTS_NEW) SOMA_TEST_SKIP("an address sanitizer has an operator new of its own");
+  if (!SOMA_TEST_COUNTS_NEW) SOMA_TEST_SKIP("this sanitizer has an operator new of its own");
   struct alignas(64) Wide {
     char bytes[64];
   };
