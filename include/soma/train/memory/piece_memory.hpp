@@ -25,11 +25,14 @@ struct GradientStep {
 
 struct PieceMemory {
   std::size_t rows = 0;          // rows of the micro-batch
+  std::uint64_t part = 0;        // bytes that say which rows of the batch these are
   std::uint64_t forward = 0;     // the most while it computes, over those before it
   std::uint64_t saved = 0;       // kept for backward, with the result
   std::uint64_t kept = 0;        // the same when the result has left
   std::uint64_t result = 0;      // bytes of the result
   std::uint64_t evaluation = 0;  // the most while it computes without recording
+  // Beside the elements of an input that another stage sent: a header, a variable, sequences.
+  std::uint64_t beside_input = 0;
   double forward_seconds = 0, backward_seconds = 0;  // 0: not timed
   std::vector<GradientStep> backward{};
 };

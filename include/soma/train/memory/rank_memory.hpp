@@ -54,6 +54,7 @@ struct RankProblem {
   std::size_t in_flight_behind = 0;       // in the next stage
   bool first = true, last = true;         // among the stages
   std::uint64_t input = 0;                // bytes that a micro-batch brings from the stage before
+  std::uint64_t beside_input = 0;         // bytes of what the stage makes of it
   std::size_t microbatches = 1, replicas = 1, accumulate = 1;
   GradientSums sums = GradientSums::tape;
   bool shard = false;  // each replica keeps its rows of gradients and moments

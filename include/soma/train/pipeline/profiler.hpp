@@ -22,8 +22,9 @@ namespace SOMA_NAMESPACE::train {
 
 // A size of micro-batches to measure.
 struct ProfileSize {
-  std::size_t parts = 1;  // parts of a batch, a power of two
-  data::Batch part{};     // the largest such part of any batch
+  std::size_t parts = 1;    // parts of a batch, a power of two
+  data::Batch part{};       // the largest such part of any batch
+  std::uint64_t bytes = 0;  // heap of the part beside its batch
   bool timed = false;
 };
 

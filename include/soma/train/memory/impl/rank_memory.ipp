@@ -92,7 +92,7 @@ SOMA_INLINE StepReplay::StepReplay(const RankProblem& problem, std::size_t repli
       if (problem.sums == GradientSums::ranks && step.gradient) now_.workspaces += bucket_entry;
     }
   }
-  now_.data = problem.data;
+  now_.data = problem.data + memory(0).part * microbatches_ * problem.accumulate;
   for (std::size_t i = 0; i < problem.pieces.size(); ++i) {
     saved_ += memory(i).saved;
     kept_ += i + 1 < problem.pieces.size() ? memory(i).saved : memory(i).kept;
@@ -140,7 +140,7 @@ SOMA_INLINE std::uint64_t StepReplay::held(std::size_t count) const {
     }
   }
   const double bytes = constant * static_cast<double>(count) + per_row * static_cast<double>(all);
-  return static_cast<std::uint64_t>(bytes);
+  return static_cast<std::uint64_t>(bytes) + problem_.beside_input * count;
 }
 
 // The messages that arrive ahead or have not left when micro-batch `number` computes.
@@ -193,7 +193,7 @@ SOMA_INLINE void StepReplay::note(std::uint64_t activations, std::uint64_t works
 }
 
 SOMA_INLINE void StepReplay::forward(std::size_t number) {
-  std::uint64_t before = held(forwards_ - backwards_) + problem_.input;
+  std::uint64_t before = held(forwards_ - backwards_) + problem_.input + problem_.beside_input;
   for (std::size_t i = 0; i < problem_.pieces.size(); ++i) {
     note(before, memory(i).forward, messages(number));
     before += memory(i).saved;
@@ -265,7 +265,7 @@ SOMA_INLINE bool StepReplay::is_shared(const Shape& shape) const {
 SOMA_INLINE void StepReplay::backward(std::size_t number) {
   const std::size_t waiting = forwards_ - backwards_;
   const std::uint64_t others = held(waiting) - (std::min)(held(waiting), held(1));
-  std::uint64_t before = others + problem_.input;
+  std::uint64_t before = others + problem_.input + problem_.beside_input;
   for (std::size_t i = 0; i < problem_.pieces.size(); ++i) before += memory(i).saved;
   const std::uint64_t on_their_way = messages(number);
   for (std::size_t i = problem_.pieces.size(); i-- > 0;) {
@@ -290,16 +290,17 @@ SOMA_INLINE void StepReplay::finish_batch() {
   if (problem_.sums == GradientSums::early) gradients_ = waiting_ = 0;
   if (problem_.sums != GradientSums::ranks) return;
   const std::uint64_t others = held(forwards_ - backwards_);
+  const std::uint64_t on_their_way = messages(backwards_);
   if (filling_ != 0) {
-    note(others, 0, 0, filling_);
+    note(others, 0, on_their_way, filling_);
     if (problem_.replicas > 1) scratch_ += filling_ / 2;
-    note(others, 0, 0);
+    note(others, 0, on_their_way);
     filling_ = 0;
   }
   for (const std::uint64_t bytes : sparse_)
-    note(others, 0, 0, problem_.replicas > 1 ? bytes * 5 / 2 : bytes * 2);
+    note(others, 0, on_their_way, problem_.replicas > 1 ? bytes * 5 / 2 : bytes * 2);
   sparse_.clear();
-  if (problem_.shared != 0) note(others, 0, problem_.shared + 2 * tensor_bytes);
+  if (problem_.shared != 0) note(others, 0, on_their_way + problem_.shared + 2 * tensor_bytes);
   gradients_ = gradients_ - batch_ + final_;
   scratch_ = entries_ = batch_ = final_ = 0;
 }
@@ -321,7 +322,8 @@ SOMA_INLINE void StepReplay::evaluate() {
   // A message arrives for this batch, and the results of two batches may not have left.
   const std::uint64_t result = problem_.last ? 0 : problem_.pieces.back().sizes.front().result;
   now_.saving += copies_;
-  note(0, scaled(most), scaled((problem_.first ? 0 : problem_.input * parts_) + result));
+  note(0, scaled(most + problem_.beside_input),
+       scaled((problem_.first ? 0 : problem_.input * parts_) + result));
   now_.saving -= copies_;
 }
 

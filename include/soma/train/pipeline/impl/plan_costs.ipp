@@ -156,7 +156,10 @@ SOMA_INLINE MemoryEstimate PlanCosts::stage(const PlanLayout& layout, std::size_
                       .evaluated = setting_.evaluated,
                       .data = setting_.data};
   if (!problem.last) problem.in_flight_behind = in_flight(options, work, stage + 1);
-  if (first != 0) problem.input = result_bytes(layout, first - 1);
+  if (first != 0) {
+    problem.input = result_bytes(layout, first - 1);
+    problem.beside_input = problem.pieces.front().sizes[size_index(layout)].beside_input;
+  }
   problem.parameters = parameters_of_stage(first, end);
   for (const ParameterMemory& parameter : problem.parameters)
     if (parameter.trained && parameter.before < first)
@@ -448,11 +451,12 @@ SOMA_INLINE std::vector<ProfileSize> sizes_of(Context& context, const BatchSizes
     source.seek(largest.batch);
     data::Batch batch;
     if (!source.next(batch)) return;
-    const std::size_t each = batches.shards / parts;
-    sizes.push_back({parts,
-                     parts == 1 ? batch : data::part_of(context, batch, largest.index * each, each),
-                     timed});
-    sizes.back().part.part = true;  // as ranks and stages see it
+    const std::size_t each = batches.shards / parts, before = context.heap().bytes_in_use();
+    ProfileSize size{.parts = parts, .part = batch, .timed = timed};
+    if (parts > 1) size.part = data::part_of(context, batch, largest.index * each, each);
+    size.bytes = context.heap().bytes_in_use() - before;
+    size.part.part = true;  // as ranks and stages see it
+    sizes.push_back(std::move(size));
   };
   for (const std::size_t parts : request.timed) add(parts, true);
   for (const std::size_t parts : request.others) add(parts, false);

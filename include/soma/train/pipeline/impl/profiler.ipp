@@ -65,6 +65,7 @@ SOMA_INLINE PieceMemory PieceProfiler::measure(std::size_t i, const ProfileSize&
   };
   PieceMemory memory;
   memory.rows = size.part.inputs.sequences.rows();
+  memory.part = size.bytes;
   Input result;
   const std::size_t without_tape = heap.bytes_in_use();
   {
@@ -120,9 +121,17 @@ SOMA_INLINE void PieceProfiler::repeat(Tape& tape, std::size_t i, const ProfileS
                                        const Input& x, Input& result, PieceMemory& memory) {
   Heap& heap = context_.heap();
   tape.reset();
+  const std::size_t without_input = heap.bytes_in_use();
   Var input;
-  if (i != 0) input = tape.input(x.values, x.sequences);
+  if (i != 0) {
+    // A stage that begins here makes a summary of its own.
+    const Sequences& batch = size.part.inputs.sequences;
+    const bool summary = x.sequences.defined() && x.sequences.summarizes(batch);
+    input = tape.input(x.values,
+                       summary ? batch.summary(context_).at(x.sequences.place()) : x.sequences);
+  }
   const std::size_t before = receiver_.base = heap.bytes_in_use();
+  if (i != 0) memory.beside_input = before - without_input + tensor_bytes;
   const auto over = [before](std::size_t bytes) -> std::uint64_t {
     return bytes > before ? bytes - before : 0;
   };
